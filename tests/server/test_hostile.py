@@ -16,7 +16,7 @@ from surebayes.server.http.protocol import BoundedProtocol
 from surebayes.server.mail.milter import packet
 
 MAIL = {"Content-Type": "message/rfc822"}
-DOORS = ("http", "spamd", "milter")
+LISTENERS = ("http", "spamd", "milter")
 
 
 def works(server, mails):
@@ -30,7 +30,7 @@ def works(server, mails):
     return wait_until(answers)
 
 
-@pytest.mark.parametrize("listener", DOORS)
+@pytest.mark.parametrize("listener", LISTENERS)
 def test_random_bytes(server, mails, listener):
     chance = random.Random(listener)
     starts = [
@@ -51,7 +51,7 @@ def test_random_bytes_for_a_minute_on_every_port(folder, mails):
         chance, end = random.Random(1), time.monotonic() + 60
         before = server.resident()
         while time.monotonic() < end:
-            server.ask(chance.choice(DOORS), chance.randbytes(chance.choice([1, 50, 5000, 200_000])))
+            server.ask(chance.choice(LISTENERS), chance.randbytes(chance.choice([1, 50, 5000, 200_000])))
         assert works(server, mails)
         assert server.resident() < before + 100
 
@@ -218,7 +218,7 @@ def test_a_head_without_end_is_refused(impatient, mails):
     assert works(impatient, mails)
 
 
-@pytest.mark.parametrize("listener", DOORS)
+@pytest.mark.parametrize("listener", LISTENERS)
 def test_half_closed_and_gone(impatient, mails, listener):
     for start in (
         b"",
@@ -258,7 +258,7 @@ def test_300_megabytes_in_bounded_memory(server, mails):
 
 
 def hold(server, count):
-    connections = [server.connect(DOORS[k % 3]) for k in range(count)]
+    connections = [server.connect(LISTENERS[k % 3]) for k in range(count)]
     for connection in connections[::7]:
         connection.sendall(b"\0")
     return connections

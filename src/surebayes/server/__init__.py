@@ -1,5 +1,5 @@
-"""The server: HTTP, SPAMD, rspamd's HTTP and milter, each a listener to one Filter.
+"""Server for HTTP, SPAMD, rspamd's HTTP and milter, with one listener for each.
 
-A listener turns bytes into one call of `surebayes.server.service.Service` and its answer into bytes; what is judged,
-counted, limited and logged is the same behind all of them. Needs the extra ``surebayes[server]``.
+A listener turns a request into one call of `surebayes.server.service.Service` and the result into a reply. Verdicts,
+counters, limits and logs are the same behind all of them. Requires the extra ``surebayes[server]``.
 """

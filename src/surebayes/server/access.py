@@ -1,4 +1,4 @@
-"""Who may do what: tokens and their roles, and what a browser must not be made to do."""
+"""Access control: tokens, their roles, and protection against requests forged by web pages."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from surebayes.errors import BadConfig
 from surebayes.filter.person_names import person_named
 
 ROLES = ("read", "teach", "admin")
-"""Each may do what those before it may."""
+"""Each role includes the ones before it."""
 
 MOST_BYTES = 1 << 24
-"""Bytes of a file of tokens."""
+"""Largest token file, in bytes."""
 SHOWN = 10
-"""Wrong lines that are logged one by one."""
+"""Invalid lines that are logged individually."""
 _NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 _LOOPBACK_NAMES = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.ASCII | re.IGNORECASE)
 
 
 def allows(role: str, needed: str) -> bool:
-    """Whether a role covers another one.
+    """Return whether a role includes another one.
 
     Examples
     --------
@@ -40,26 +40,26 @@ def allows(role: str, needed: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a token allows: a role, for everybody or for one person alone."""
+    """The permission of a token: a role, for everybody or for one person."""
 
     role: str
     person: str | None = None
 
 
 EVERYTHING = Grant("admin")
-"""What this machine may do without tokens."""
+"""The permission of this machine without tokens."""
 
 
 def parsed_tokens(content: bytes, persons: bool = False) -> tuple[dict[str, Grant], list[tuple[int, str]]]:
-    r"""Return the grants of a file of tokens, by the SHA-256 of their token, and its wrong lines.
+    r"""Return the grants of a token file, keyed by the SHA-256 of each token, and its invalid lines.
 
-    A line is ``sha256 role [person]``; blank lines and lines that start with ``#`` count for nothing. A wrong line
-    grants nothing, and takes nothing from the other lines.
+    A line is ``sha256 role [person]``; blank lines and lines that start with ``#`` are ignored. An invalid line grants
+    nothing and leaves the remaining lines valid.
 
     Parameters
     ----------
     content : bytes
-        What is in the file.
+        Content of the file.
     persons : bool
         Whether the server has persons, so that a token may be for one of them.
 
@@ -87,7 +87,7 @@ def parsed_tokens(content: bytes, persons: bool = False) -> tuple[dict[str, Gran
 
 
 def _grant(words: list[str], persons: bool) -> Grant:
-    """Return what a line grants; ValueError says what is wrong, without the line: it may hold a token itself."""
+    """Return the grant of a line. The text of a ValueError never quotes the line, which may hold a token itself."""
     if not (2 <= len(words) <= 3 and re.fullmatch(r"[0-9a-fA-F]{64}", words[0]) and words[1] in ROLES):
         raise ValueError(f"a line is the SHA-256 of a token, its role ({', '.join(ROLES)}), and perhaps a person.")
     if len(words) == 2:
@@ -101,9 +101,9 @@ def _grant(words: list[str], persons: bool) -> Grant:
 
 
 def read_tokens(path: str | os.PathLike[str], persons: bool = False) -> dict[str, Grant]:
-    """Return the grants of a file of tokens; BadConfig for a wrong line, or a file without any token.
+    """Return the grants of a token file; raise BadConfig for an invalid line, or a file without tokens.
 
-    For the start of a server, when somebody is there to mend the file; `Tokens` follows its later changes.
+    Used at start-up, when an administrator can correct the file; `Tokens` follows later changes.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def read_tokens(path: str | os.PathLike[str], persons: bool = False) -> dict[str
 
 
 def _content(path: str | os.PathLike[str]) -> bytes:
-    """Return what is in a file; never wait for a pipe that took its place."""
+    """Return the content of a file; never block on a pipe in its place."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -133,10 +133,10 @@ def _content(path: str | os.PathLike[str]) -> bytes:
 
 
 class Tokens:
-    """The tokens of a file as it is now.
+    """The current tokens of a file.
 
-    A token is revoked by the first request after its line went. A wrong line is an error in the log and grants
-    nothing; a file that is gone or can't be read grants nobody anything.
+    Removing a line revokes its token from the next request on. An invalid line is logged and grants nothing;
+    a missing or unreadable file revokes every token.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Tokens:
     persons : bool
         Whether a token may be for one person.
     log : callable, optional
-        Where events go: called with a level, an event, and fields.
+        Logger: called with a level, an event, and fields.
     """
 
     def __init__(self, path: str, persons: bool = False, log: Callable[..., None] | None = None) -> None:
@@ -157,19 +157,19 @@ class Tokens:
         self._stamp: tuple[int, ...] | None = None
         self._settled = False
         self._looked = 0.0
-        self._look()
+        self._refresh()
 
     def grant_of(self, token: str) -> Grant | None:
-        """Return what a token allows, or None. Only its digest is ever compared."""
+        """Return the grant of a token, or None. Only digests are compared."""
         return self.grant_of_digest(hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest())
 
     def grant_of_digest(self, digest: str) -> Grant | None:
-        """Return what the token with a SHA-256 allows, as the file has it now, or None."""
-        self._look()
+        """Return the grant of the token with a SHA-256 in the current file, or None."""
+        self._refresh()
         return self._grants.get(digest)
 
-    def _look(self) -> None:
-        """Read the file again if it may have changed; read it each second anyway, whatever its file system says."""
+    def _refresh(self) -> None:
+        """Reload the file if it may have changed; reload it each second in any case, as timestamps can lie."""
         try:
             stamp = self._stamp_now()
             if stamp == self._stamp and self._settled and time.monotonic() - self._looked < 1:
@@ -178,15 +178,15 @@ class Tokens:
             content = _content(self.path)
         except (OSError, ValueError) as error:
             if getattr(error, "errno", None) in _NO_FILES and self._stamp == self._stamp_or_none():
-                return  # the file is as it was; it is this process that can't open any
-            self._lose(error)
+                return  # the file is unchanged; this process has run out of descriptors
+            self._revoke_all(error)
             return
-        # A change within a tick of the clock leaves the stamp as it is
+        # A change within one clock tick leaves the stamp unchanged
         self._stamp, self._settled = stamp, before - stamp[0] > 10**9
         self._looked = time.monotonic()
         if content != self._content:
             self._content, self._problem = content, ""
-            self._take(content)
+            self._accept(content)
 
     def _stamp_now(self) -> tuple[int, ...]:
         status = os.stat(self.path)
@@ -198,46 +198,46 @@ class Tokens:
         except (OSError, ValueError):
             return None
 
-    def _take(self, content: bytes) -> None:
+    def _accept(self, content: bytes) -> None:
         self._grants, problems = parsed_tokens(content, self.persons)
         for number, problem in problems[:SHOWN]:
-            self._say("error", "wrong token line", line=number, what=problem)
+            self._report("error", "wrong token line", line=number, what=problem)
         if len(problems) > SHOWN:
-            self._say("error", "wrong token line", what=f"and {len(problems) - SHOWN:,} more lines.")
+            self._report("error", "wrong token line", what=f"and {len(problems) - SHOWN:,} more lines.")
         if not self._grants:
-            self._say("error", "no tokens", what="The file holds no token: nobody may do anything.")
-        self._say("info", "tokens read", tokens=len(self._grants), left_out=len(problems))
+            self._report("error", "no tokens", what="The file holds no token: nobody may do anything.")
+        self._report("info", "tokens read", tokens=len(self._grants), left_out=len(problems))
 
-    def _lose(self, error: Exception) -> None:
-        """Grant nobody anything while the file can't be read; log each reason once."""
+    def _revoke_all(self, error: Exception) -> None:
+        """Revoke every token while the file is unreadable; log each reason once."""
         self._grants, self._content, self._stamp = {}, None, None
         problem = f"{getattr(error, 'strerror', None) or error}"
         if problem != self._problem:
             self._problem = problem
-            self._say("error", "no tokens", what=f"The file can't be read ({problem}): nobody may do anything.")
+            self._report("error", "no tokens", what=f"The file can't be read ({problem}): nobody may do anything.")
 
-    def _say(self, level: str, event: str, **fields: Any) -> None:
+    def _report(self, level: str, event: str, **fields: Any) -> None:
         if self._log is not None:
             self._log(level, event, file=self.path, **fields)
 
 
-def host_is_ours(host: str) -> bool:
-    """Whether a Host header names this machine; another name there means a page that rebinds its own.
+def is_own_host(host: str) -> bool:
+    """Return whether a Host header names this machine; another name indicates DNS rebinding.
 
     Examples
     --------
-    >>> host_is_ours("localhost:8025"), host_is_ours("[::1]:8025"), host_is_ours("evil.example:8025")
+    >>> is_own_host("localhost:8025"), is_own_host("[::1]:8025"), is_own_host("evil.example:8025")
     (True, True, False)
     """
     return _LOOPBACK_NAMES.fullmatch(host) is not None
 
 
-def origin_is_ours(origin: str, host: str) -> bool:
-    """Whether the page that a browser speaks for came from this server.
+def is_same_origin(origin: str, host: str) -> bool:
+    """Return whether the page behind a browser's request came from this server.
 
     Examples
     --------
-    >>> origin_is_ours("http://localhost:8025", "localhost:8025"), origin_is_ours("null", "localhost:8025")
+    >>> is_same_origin("http://localhost:8025", "localhost:8025"), is_same_origin("null", "localhost:8025")
     (True, False)
     """
     scheme, separator, rest = origin.partition("://")

@@ -1,4 +1,4 @@
-"""Where a listener listens: ``host:port`` or ``unix:PATH``, bound here or handed over by systemd."""
+"""Listening addresses: ``host:port`` or ``unix:PATH``, bound here or handed over by systemd."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRST_FD = 3
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address to listen at: a host and a port, or the path of a unix socket.
+    """Listening address: a host and a port, or the path of a unix socket.
 
     Examples
     --------
@@ -35,9 +35,9 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Return the address that a text means; BadConfig if it means none.
+        """Parse an address; raise BadConfig for an invalid text.
 
-        `inet:` and `inet6:` before a host, and `local:` before a path, are the words of postfix and sendmail.
+        The prefixes `inet:` and `inet6:` for a host, and `local:` for a path, are the syntax of postfix and sendmail.
         """
         kind, _, rest = text.partition(":")
         if kind in ("unix", "local"):
@@ -68,7 +68,7 @@ class Address:
 
 
 def bind(address: Address) -> socket.socket:
-    """Return a listening socket; an OSError names the address."""
+    """Return a listening socket; the text of an OSError names the address."""
     try:
         return _bind_unix(address.path) if address.path is not None else _bind_port(address.host, address.port)
     except OSError as error:
@@ -94,7 +94,7 @@ def _bind_port(host: str, port: int) -> socket.socket:
 
 
 def _bind_unix(path: str) -> socket.socket:
-    """Bind a unix socket for this user and group; one that a server left behind is replaced, one in use is not."""
+    """Bind a unix socket for this user and group; replace a stale socket file, refuse one in use."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if _is_dead_socket(path):
@@ -137,9 +137,9 @@ def unlink(address: Address) -> None:
 
 
 def handed_over(environ: dict[str, str] | None = None) -> dict[str, list[socket.socket]]:
-    """Return the sockets that systemd listens at for this process, by listener.
+    """Return the sockets that systemd passes to this process, by listener.
 
-    ``FileDescriptorName=`` of the socket unit names the listener: http, spamd or milter; without a name it is http.
+    ``FileDescriptorName=`` of the socket unit selects the listener: http, spamd or milter; the default is http.
     """
     source = os.environ if environ is None else environ
     if source.get("LISTEN_PID") != str(os.getpid()) or not source.get("LISTEN_FDS", "").isdigit():
@@ -156,7 +156,7 @@ def handed_over(environ: dict[str, str] | None = None) -> dict[str, list[socket.
 
 
 def is_local(peer: object) -> bool:
-    """Whether the other end of a connection is this machine: a unix socket or a loopback address.
+    """Return whether the peer of a connection is this machine: a unix socket or a loopback address.
 
     Examples
     --------

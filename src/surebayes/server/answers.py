@@ -1,4 +1,4 @@
-"""What a service says of itself and of the past: status, verdicts that are remembered, versions, persons."""
+"""Queries and administration: status, remembered verdicts, versions, persons."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from surebayes.server.surge import Surge
 Answer = TypeVar("Answer")
 
 SHOWN = 100
-"""Persons in status and metrics: those who were taught last."""
+"""Persons listed in status and metrics: the most recently taught."""
 LISTENER = "http"
 
 
 class Answers(ABC):
-    """The part of a service that is asked questions; whoever names a person is told of that person alone."""
+    """Queries and corrections of a service; a caller with a person sees that person's data only."""
 
     options: Options
     counters: Counters
@@ -41,11 +41,11 @@ class Answers(ABC):
     async def ask(
         self, question: Callable[[Filter], Answer], person: str | None = None, needs_layer: bool = False
     ) -> Answer:
-        """Ask the filter that answers for a person."""
+        """Run a question on the filter that answers for a person."""
 
     @abstractmethod
     async def lesson(self, work: Callable[[], Answer]) -> Answer:
-        """Do what teaches or forgets something."""
+        """Run work that teaches or forgets."""
 
     @abstractmethod
     def filter_of(self, person: str | None = None, make: bool = False) -> AbstractContextManager[Filter]:
@@ -53,33 +53,33 @@ class Answers(ABC):
 
     @abstractmethod
     def has_layer(self, person: str) -> bool:
-        """Whether a person has been taught anything."""
+        """Whether a person has a layer."""
 
     @abstractmethod
     def _count_lessons(
         self, outcomes: Sequence[str], listener: str, label: str | None, person: str | None = None
     ) -> None:
-        """Count what became of lessons."""
+        """Count lessons by outcome."""
 
-    def _is_without_layer(self, person: str | None) -> bool:
+    def _has_no_layer(self, person: str | None) -> bool:
         return person is not None and self.layers is not None and not self.has_layer(person)
 
-    # ---- the past of a filter
+    # ---- history of a filter
 
     async def history(self, limit: int = 50, person: str | None = None) -> list[dict[str, Any]]:
-        """Return what was learnt, forgotten and set, the latest first; nothing for a person without a layer."""
-        if self._is_without_layer(person):
+        """Return the journal's rows, latest first; none for a person without a layer."""
+        if self._has_no_layer(person):
             return []
         return await self.ask(lambda mine: mine.history(limit=limit), person, needs_layer=True)
 
     async def versions(self, person: str | None = None) -> list[dict[str, Any]]:
-        """Return which versions of the model one can go back to, the latest first."""
-        if self._is_without_layer(person):
+        """Return the versions of the model that can be restored, latest first."""
+        if self._has_no_layer(person):
             return []
         return await self.ask(lambda mine: mine.versions(), person, needs_layer=True)
 
     async def difference(self, first: int, last: int, limit: int = 100, person: str | None = None) -> dict[str, Any]:
-        """Return what changed from one version to a later one; see `Filter.difference`."""
+        """Return the changes between two versions; see `Filter.difference`."""
 
         def question(mine: Filter) -> dict[str, Any]:
             _check_version(mine, max(first, last))
@@ -90,7 +90,7 @@ class Answers(ABC):
         return await self.ask(question, person, needs_layer=True)
 
     async def rollback(self, version: int, who: str | None = None, person: str | None = None) -> dict[str, Any]:
-        """Go back to a version; return it, how many rows were undone, and the model."""
+        """Restore a version; return it, the number of rows undone, and the model."""
 
         def question(mine: Filter) -> dict[str, Any]:
             _check_version(mine, version)
@@ -110,18 +110,18 @@ class Answers(ABC):
         return outcome
 
     async def calibrate(self, positive: str | None = None, person: str | None = None, **terms: Any) -> dict[str, Any]:
-        """Choose the threshold that keeps a promise, or begin a budget; see `Filter.calibrate`."""
+        """Choose the threshold that keeps a promise, or start a budget; see `Filter.calibrate`."""
         made = await self.ask(lambda mine: mine.calibrate(positive=positive, **terms), person, needs_layer=True)
         return made.to_dict()
 
     async def erase(
         self, message_ids: Sequence[str], who: str | None = None, person: str | None = None
     ) -> dict[str, int]:
-        """Take mails out of the model, out of the journal and out of what is remembered, by their Message-IDs."""
+        """Erase messages from the model, the journal and the remembered verdicts, by their Message-IDs."""
 
         def question(mine: Filter) -> dict[str, int]:
             erased = {"messages": 0, "forgotten": 0, "released": 0, "rows": 0, "remembered": 0}
-            if not self._is_without_layer(person):
+            if not self._has_no_layer(person):
                 erased = mine.erase(message_ids, who=who or person)
             if person is not None:
                 erased["remembered"] += self._filter.erase_remembered(person, message_ids=message_ids)
@@ -129,10 +129,10 @@ class Answers(ABC):
 
         return await self.ask(question, person)
 
-    # ---- verdicts that are remembered
+    # ---- remembered verdicts
 
     async def remembered(self, *, person: str | None = None, limit: int = 50, **wanted: Any) -> dict[str, Any]:
-        """Return remembered verdicts, the latest first, and the number to go on before; see `Filter.remembered`."""
+        """Return remembered verdicts, latest first, and the number to continue before; see `Filter.remembered`."""
 
         def question(site: Filter) -> dict[str, Any]:
             verdicts = site.remembered(person=person, limit=limit + 1, **wanted)
@@ -145,27 +145,28 @@ class Answers(ABC):
         return await self.ask(question)
 
     async def remembered_verdict(self, number: int, person: str | None = None) -> dict[str, Any]:
-        """Return one remembered verdict; NoInput where there is none, or none of that person."""
-        return await self.ask(lambda site: _one(site, number, person).to_dict())
+        """Return one remembered verdict; raise NoInput if the number is unknown or belongs to another person."""
+        return await self.ask(lambda site: _verdict_of(site, number, person).to_dict())
 
     async def explain_verdict(self, number: int, top: int = 12, person: str | None = None) -> Explained | None:
-        """Return why a remembered mail is judged as it is now; None where the mail itself wasn't kept."""
+        """Explain the present verdict on a remembered message; None if its content was not kept."""
 
         def question(site: Filter) -> Explained | None:
-            of = _one(site, number, person).person
+            of = _verdict_of(site, number, person).person
             with self.filter_of(of) as mine:
                 return site.explain_remembered(number, top, mine)
 
         return await self.ask(question)
 
     async def verdict_now(self, number: int, top: int = 12, person: str | None = None) -> dict[str, Any] | None:
-        """Return how a remembered mail is judged now, and what would turn it; None where the mail itself wasn't kept.
+        """Return the present verdict on a remembered message and its reversal; None if its content was not kept.
 
-        `reversal` is how many opposite lessons would (None: no number would), `layers` what the owner's lessons change.
+        `reversal` is the number of opposite lessons that would turn it (None if no number does), `layers` the effect of
+        the person's lessons.
         """
 
         def question(site: Filter) -> dict[str, Any] | None:
-            of = _one(site, number, person).person
+            of = _verdict_of(site, number, person).person
             with self.filter_of(of) as mine:
                 verdict = site.judge_remembered(number, mine)
                 if verdict is None:
@@ -181,22 +182,22 @@ class Answers(ABC):
         return await self.ask(question)
 
     async def text_of_verdict(self, number: int, person: str | None = None) -> str | None:
-        """Return what is kept of the text of a remembered mail; None where it wasn't kept."""
+        """Return the stored text of a remembered message; None if it was not kept."""
 
         def question(site: Filter) -> str | None:
-            _one(site, number, person)
+            _verdict_of(site, number, person)
             return site.remembered_text(number)
 
         return await self.ask(question)
 
     async def tell(self, number: int, label: str, who: str | None = None, person: str | None = None) -> str:
-        """Teach the truth about a remembered verdict to the filter that judged it, without the mail."""
+        """Teach the correct label of a remembered verdict to its filter, without the message."""
         if label not in self._filter.classes:
             classes = ", ".join(map(repr, self._filter.classes))
             raise BadInput(f"There is no class {label!r}; this filter has {classes}.")
 
         def work() -> tuple[str, str | None]:
-            of = _one(self._filter, number, person).person
+            of = _verdict_of(self._filter, number, person).person
             with self.filter_of(of, make=True) as mine:
                 return self._filter.tell(number, label, who or of, mine), of
 
@@ -205,10 +206,10 @@ class Answers(ABC):
         return outcome
 
     async def untell(self, number: int, who: str | None = None, person: str | None = None) -> str:
-        """Take back the truth that was told about a remembered verdict; what was learnt is as it was before."""
+        """Remove the correct label of a remembered verdict; the lesson is undone exactly."""
 
         def work() -> tuple[str, str | None]:
-            of = _one(self._filter, number, person).person
+            of = _verdict_of(self._filter, number, person).person
             with self.filter_of(of) as mine:
                 return self._filter.untell(number, who or of, mine), of
 
@@ -217,24 +218,24 @@ class Answers(ABC):
         return outcome
 
     async def compared(self, person: str | None = None) -> list[dict[str, Any]]:
-        """Return how verdicts compare with those that other filters wrote into the same mails."""
+        """Compare verdicts with those that other filters wrote into the same messages."""
         return await self.ask(lambda site: [each.to_dict() for each in site.compared(person)])
 
     # ---- persons
 
     async def people(self, after: str = "", limit: int = 100) -> dict[str, Any]:
-        """Return persons who have been taught something, by name, and the name to go on after."""
+        """Return persons with a layer, by name, and the name to continue after."""
         persons = self._persons()
 
         def question(_: Filter) -> dict[str, Any]:
             names = persons.names(after, limit + 1)
-            people = [about for name in names[:limit] if (about := _about(persons, name)) is not None]
+            people = [about for name in names[:limit] if (about := _figures_of(persons, name)) is not None]
             return {"people": people, "next": names[limit - 1] if len(names) > limit else None}
 
         return await self.ask(question)
 
     async def forget_person(self, person: str) -> dict[str, Any]:
-        """Delete all that a person was taught, and all that was remembered of their mail."""
+        """Delete a person's lessons and remembered verdicts."""
         layers = self.layers
         self._persons()
 
@@ -253,13 +254,13 @@ class Answers(ABC):
             raise NoInput("This server has no persons: start it with --users DIR.")
         return self.layers.persons
 
-    # ---- how it is
+    # ---- status
 
     async def status(self, person: str | None = None) -> dict[str, Any]:
-        """Return how the filter and the server are, for all or for one person."""
+        """Return the status of the filter and the server, for all or for one person."""
 
         def question(mine: Filter) -> dict[str, Any]:
-            lessons = [] if self._is_without_layer(person) else lessons_by_person(mine.history(limit=1000))
+            lessons = [] if self._has_no_layer(person) else lessons_by_person(mine.history(limit=1000))
             return {**mine.status(), "lessons": lessons}
 
         status = await self.ask(question, person)
@@ -272,23 +273,23 @@ class Answers(ABC):
         }  # fmt: skip
         status |= {"server": mode, "site_budgets": await self.ask(lambda site: site.budgets())}
         if person is not None:
-            return {**status, "person": person, "layer": not self._is_without_layer(person)}
+            return {**status, "person": person, "layer": not self._has_no_layer(person)}
         remembers = await self.ask(lambda site: site.memory_status())
         return {**status, "remembered": remembers, "people": await self._latest_people()}
 
     async def _latest_people(self) -> list[dict[str, Any]] | None:
-        """Return who was taught last; None without persons."""
+        """Return the most recently taught persons; None without persons."""
         if self.layers is None:
             return None
         persons = self.layers.persons
 
         def question(_: Filter) -> list[dict[str, Any]]:
-            return [about for name in persons.latest(SHOWN) if (about := _about(persons, name)) is not None]
+            return [about for name in persons.latest(SHOWN) if (about := _figures_of(persons, name)) is not None]
 
         return await self.ask(question)
 
     async def page(self) -> bytes:
-        """Return the page of numbers for Prometheus."""
+        """Return the metrics for Prometheus."""
 
         def question(mine: Filter) -> tuple[dict[str, Any], str | None, int]:
             status = mine.status()
@@ -325,7 +326,7 @@ class Answers(ABC):
     @property
     @abstractmethod
     def _in_hand(self) -> int:
-        """Requests that are worked on now."""
+        """Number of requests in progress."""
 
 
 def _check_version(mine: Filter, version: int) -> None:
@@ -334,15 +335,15 @@ def _check_version(mine: Filter, version: int) -> None:
         raise NoInput(f"There is no version {version}; the latest is {latest}.")
 
 
-def _one(site: Filter, number: int, person: str | None) -> RememberedVerdict:
+def _verdict_of(site: Filter, number: int, person: str | None) -> RememberedVerdict:
     verdict = site.remembered_verdict(number)
     if verdict is None or (person is not None and verdict.person != person):
         raise NoInput(f"No verdict with the number {number} is remembered; it may be too old.")
     return verdict
 
 
-def _about(persons: Persons, name: str) -> dict[str, Any] | None:
-    """Return what a person has; None for one who was forgotten a moment ago."""
+def _figures_of(persons: Persons, name: str) -> dict[str, Any] | None:
+    """Return the figures of a person's layer; None for a person forgotten in between."""
     try:
         return dict(persons.about(name))
     except NoModel:
@@ -350,12 +351,12 @@ def _about(persons: Persons, name: str) -> dict[str, Any] | None:
 
 
 def latest_lesson(history: Sequence[dict[str, Any]]) -> str | None:
-    """Return when the latest lesson was, None if there is none among the given rows."""
+    """Return the time of the latest lesson, None if the rows hold no lesson."""
     return next((row["time"] for row in history if row["action"] in ("learn", "forget")), None)
 
 
 def lessons_by_person(history: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return who taught last, when, and how often, among the given rows, the latest first.
+    """Return the number of lessons by teacher and the time of the last, latest first.
 
     Examples
     --------

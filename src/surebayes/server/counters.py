@@ -1,4 +1,4 @@
-"""What Prometheus is shown; with several workers each adds its own numbers in a folder that they share."""
+"""Prometheus metrics; several workers add up their numbers in a shared folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0
 
 
 class Counters:
-    """The server's numbers."""
+    """Counters, gauges and histograms of the server."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
@@ -55,11 +55,11 @@ class Counters:
         return Gauge(f"surebayes_{name}", about, registry=self._registry, multiprocess_mode=mode)
 
     def page(self) -> bytes:
-        """Return the page that Prometheus reads."""
+        """Return the metrics in the text format of Prometheus."""
         return generate_latest(self._of_all_workers())
 
     def judged(self) -> dict[str, int]:
-        """Return how many documents were judged to be of each class, since the server was started."""
+        """Return the number of verdicts by class since the server started."""
         counts: dict[str, int] = {}
         for metric in self._of_all_workers().collect():
             for sample in metric.samples:

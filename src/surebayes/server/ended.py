@@ -1,4 +1,4 @@
-"""Sessions that were ended before their time, as all processes of a server know them."""
+"""Signed-out sessions, shared by all processes of a server."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import tempfile
 import threading
 
 _NAME = 16
-"""Bytes of a session's name."""
+"""Length of a session's name, in bytes."""
 
 
 class EndedSessions:
-    """Names of sessions, in a file without a name that the workers have from the process which started them.
+    """Names of sessions in an unlinked file that the workers inherit from their parent.
 
     Examples
     --------
@@ -32,8 +32,8 @@ class EndedSessions:
         os.close(self._file)
 
     def add(self, name: str) -> None:
-        """End a session for every process; `name` is 32 hexadecimal digits."""
-        os.write(self._file, bytes.fromhex(name))  # whole: so few bytes, at the end of the file
+        """End a session for every process; `name` has 32 hexadecimal digits."""
+        os.write(self._file, bytes.fromhex(name))  # atomic: few bytes, in append mode
 
     def __contains__(self, name: str) -> bool:
         with self._lock:

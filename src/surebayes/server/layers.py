@@ -1,4 +1,4 @@
-"""The layers of persons that a process has open: a bounded number, the longest unused let go first."""
+"""Cache of open layers: a bounded number, least recently used first out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from surebayes.filter.persons import Persons, folder_of, has_layer
 
 @dataclass(slots=True)
 class _Open:
-    """A layer, who uses it now, and which folder it was when it was opened."""
+    """An open layer, its users, and the identity of its folder."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     layer: Filter | None = None
@@ -28,16 +28,16 @@ class _Open:
 
 
 class OpenLayers:
-    """Layers by person: opened when somebody needs one, made at the first lesson, closed when many others came since.
+    """Layers by person: opened on demand, made at the first lesson, closed when more recent ones need the room.
 
     Parameters
     ----------
     persons : Persons
         The folder of persons.
     site : Filter
-        What judges for those who have no layer.
+        The filter for persons without a layer.
     most : int
-        How many layers stay open; more only while they are in use.
+        Number of layers that stay open; more only while in use.
     renew : bool
         As in `Filter.open`.
     """
@@ -53,18 +53,18 @@ class OpenLayers:
 
     @contextlib.contextmanager
     def of(self, name: str, make: bool = False) -> Iterator[Filter]:
-        """Lend the layer of a person; the site if they have none and none is to be made.
+        """Lend the layer of a person; the site's filter if the layer is missing and is not to be made.
 
         Parameters
         ----------
         name : str
-            The person, a name that was checked.
+            The person, a validated name.
         make : bool
-            Whether a layer is made where there is none.
+            Whether to make a missing layer.
         """
         folder = folder_of(self.persons.users, name)
         if not make and not has_layer(folder):
-            self._let_go(name)
+            self._release(name)
             yield self.site
             return
         is_new = not has_layer(folder)
@@ -81,8 +81,8 @@ class OpenLayers:
             if is_last and is_old:
                 with entry.lock:
                     _close(entry)
-            elif is_last and came_to_nothing:  # the first lesson was refused: a person without lessons has no layer
-                self._let_go(name)
+            elif is_last and came_to_nothing:  # the first lesson was refused: remove the empty layer
+                self._release(name)
                 remove_unused(folder)
             self._trim()
             self._follow_site()
@@ -95,7 +95,7 @@ class OpenLayers:
                 entry.users += 1
             with entry.lock:
                 if entry.layer is not None and entry.folder != _place(folder):
-                    self._put_aside(name, entry)
+                    self._retire(name, entry)
                 if not entry.gone:
                     try:
                         if entry.layer is None:
@@ -109,31 +109,31 @@ class OpenLayers:
                             if entry.layer is None and not entry.users and self._open.get(name) is entry:
                                 del self._open[name]
                         raise
-            with self._lock:  # it was closed while this waited for it
+            with self._lock:  # it was closed while this thread waited
                 entry.users -= 1
                 is_last = not entry.users
             if is_last:
                 with entry.lock:
                     _close(entry)
 
-    def _put_aside(self, name: str, entry: _Open) -> None:
-        """Let the next one open a layer anew whose person was forgotten; the last who has the old one closes it."""
+    def _retire(self, name: str, entry: _Open) -> None:
+        """Replace the layer of a forgotten person at the next use; the last user of the old one closes it."""
         with self._lock:
             entry.gone = True
             if self._open.get(name) is entry:
                 del self._open[name]
 
     def _trim(self) -> None:
-        """Close layers that nobody uses until no more are open than may be."""
+        """Close unused layers down to the limit."""
         while len(self._open) > self.most:
             with self._lock:
                 unused = next((name for name, entry in self._open.items() if not entry.users), None)
             if unused is None:
                 return
-            self._let_go(unused)
+            self._release(unused)
 
     def _follow_site(self) -> None:
-        """Open the site's new tables in unused layers too: each would keep the tables of its last use in memory."""
+        """Open the site's new tables in unused layers too: otherwise each keeps its old tables in memory."""
         stamp = stamp_of(self.site.path)
         with self._lock:
             if stamp == self._site_stamp:
@@ -142,7 +142,7 @@ class OpenLayers:
             unused = [entry for entry in self._open.values() if not entry.users]
         for entry in unused:
             if not entry.lock.acquire(blocking=False):
-                continue  # somebody opens or closes it
+                continue  # another thread opens or closes it
             try:
                 if entry.layer is not None:
                     with contextlib.suppress(StoreError, OSError):
@@ -150,8 +150,8 @@ class OpenLayers:
             finally:
                 entry.lock.release()
 
-    def _let_go(self, name: str) -> None:
-        """Close a layer that nobody uses."""
+    def _release(self, name: str) -> None:
+        """Close an unused layer."""
         with self._lock:
             entry = self._open.get(name)
         if entry is None:
@@ -161,20 +161,20 @@ class OpenLayers:
                 if entry.users or entry.gone:
                     return
                 entry.gone = True
-            _close(entry)  # whoever wants it meanwhile waits for the lock, and opens it anew
+            _close(entry)  # another thread waits for the lock, then opens it again
             with self._lock:
                 if self._open.get(name) is entry:
                     del self._open[name]
 
     def forget(self, name: str) -> bool:
-        """Close the layer of a person and delete all that they were taught; whether there was anything."""
-        self._let_go(name)
+        """Close and delete the layer of a person; return whether there was one."""
+        self._release(name)
         return self.persons.forget(name)
 
     def close(self) -> None:
-        """Close all."""
+        """Close all layers."""
         for name in list(self._open):
-            self._let_go(name)
+            self._release(name)
 
 
 def _place(folder: str) -> tuple[int, int]:
@@ -188,5 +188,5 @@ def _place(folder: str) -> tuple[int, int]:
 def _close(entry: _Open) -> None:
     layer, entry.layer = entry.layer, None
     if layer is not None:
-        with contextlib.suppress(StoreError, OSError):  # what was acknowledged is in the journal all the same
+        with contextlib.suppress(StoreError, OSError):  # acknowledged lessons are in the journal
             layer.close()

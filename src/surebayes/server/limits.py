@@ -1,4 +1,4 @@
-"""Bounds on what clients may ask for: bytes, time, requests at once, requests a second."""
+"""Limits on requests: bytes, time, concurrency and rate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from surebayes.errors import SurebayesError
 
 RETRY_AFTER = 2
-"""Seconds after which a client that was turned away may try again."""
+"""Seconds after which a refused client may retry."""
 
 
 class Refused(SurebayesError):
@@ -20,18 +20,18 @@ class Refused(SurebayesError):
     Attributes
     ----------
     status : int
-        As HTTP says it.
+        Status code of HTTP.
     code : int
-        As sysexits.h says it, for SPAMD.
+        Exit code of sysexits.h, for SPAMD.
     reason : str
-        One word, for the counters.
+        Label for the counters.
     """
 
     status, code, reason = 503, 75, "busy"
 
 
 class TooBusy(Refused):
-    """More requests at once, or more bytes in memory, than this server takes."""
+    """Too many concurrent requests, or too many bytes in memory."""
 
 
 class TooLarge(Refused):
@@ -41,24 +41,24 @@ class TooLarge(Refused):
 
 
 class TooSlow(Refused):
-    """A client that didn't send its request in time."""
+    """A request that did not arrive in time."""
 
     status, code, reason = 408, 75, "time"
 
 
 class TooMany(Refused):
-    """More requests a second than a client may send."""
+    """Too many requests a second from one client."""
 
     status, code, reason = 429, 75, "rate"
 
 
 class RequestMemory:
-    """The bytes of requests that a process holds, bounded: what doesn't fit is refused, not waited for.
+    """Memory limit for the requests of a process: a request over it is refused and never waits.
 
     Parameters
     ----------
     most : int
-        How many bytes at once.
+        Limit in bytes.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class RequestMemory:
 
     @contextmanager
     def hold(self) -> Iterator[Callable[[int], None]]:
-        """Return what counts bytes as they arrive; they are given back at the end of the block."""
+        """Yield a function that counts arriving bytes; they are released at the end of the block."""
         counted = 0
 
         def take(size: int) -> None:
@@ -93,14 +93,14 @@ class RequestMemory:
 
 
 class Slots:
-    """Requests that are worked on at once; others wait their turn, until their time is up.
+    """Concurrency limit: further requests wait, up to a timeout.
 
     Parameters
     ----------
     count : int
-        How many at once.
+        Requests at once.
     seconds : float
-        How long one may wait.
+        Longest wait.
     """
 
     def __init__(self, count: int, seconds: float) -> None:
@@ -127,12 +127,12 @@ class Slots:
 
 
 class Rate:
-    """Requests a second from each client: a bucket of ten seconds' worth for each, the longest unseen forgotten.
+    """Rate limit for each client: a token bucket of ten seconds' worth; the least recently seen client is dropped.
 
     Parameters
     ----------
     per_second : float
-        How many; 0 for as many as come.
+        Requests a second; 0 for no limit.
 
     Examples
     --------
@@ -152,7 +152,7 @@ class Rate:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def check(self, client: str, now: float | None = None) -> None:
-        """Count a request; TooMany if the client's bucket is empty."""
+        """Count a request; raise TooMany if the client's bucket is empty."""
         if not self.per_second:
             return
         now = time.monotonic() if now is None else now

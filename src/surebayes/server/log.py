@@ -20,9 +20,9 @@ class Log:
     Parameters
     ----------
     level : {"debug", "info", "warning", "error"}
-        Events below it are left out, but for those of the start.
+        Events below it are dropped, except those of the start-up.
     stream : text file, optional
-        Where to; stderr by default.
+        Destination; stderr by default.
     """
 
     def __init__(self, level: str = "info", stream: TextIO | None = None) -> None:
@@ -33,26 +33,26 @@ class Log:
         self._thread = 0
 
     def gather(self, later: Callable[[Callable[[], None]], Any] | None) -> None:
-        """Write together what this thread logs until `later` calls back: the lines of one turn of an event loop.
+        """Buffer this thread's events until `later` calls back: the lines of one turn of an event loop.
 
-        Warnings, errors and what other threads say are written at once; everything is, with None.
+        Warnings, errors and events of other threads are written at once; with None, everything is.
         """
         self.flush()
         self._later, self._thread = later, threading.get_ident()
 
     def __call__(self, level: str, event: str, **fields: Any) -> None:
-        """Log an event; what can't be written is lost, mail goes on."""
+        """Log an event; a failed write drops the event and never stops mail."""
         if LEVELS[level] >= self.level:
             self._write(level, event, fields)
 
     def always(self, event: str, **fields: Any) -> None:
-        """Log what whoever started the server must know, whatever the level: where it listens, and that it is ready."""
+        """Log an event at every level: listening addresses, and readiness."""
         self._write("info", event, fields)
 
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
         now = time.time()
         stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now % 1 * 1000):03d}Z"
-        # in ASCII: a log is read on terminals, which names of classes must not steer
+        # in ASCII: a log is read on terminals, and names of classes may hold escape sequences
         line = _encode({"time": stamp, "level": level, "event": event, **fields}) + "\n"
         if self._later is None or threading.get_ident() != self._thread:
             self._send(line)
@@ -64,7 +64,7 @@ class Log:
             self._later(self.flush)
 
     def flush(self) -> None:
-        """Write the lines that wait."""
+        """Write the buffered lines."""
         waiting, self._waiting = self._waiting, []
         if waiting:
             self._send("".join(waiting))
@@ -78,7 +78,7 @@ class Log:
             pass
 
     def take_over(self, *names: str) -> None:
-        """Bring what libraries log through `logging` into this log."""
+        """Redirect the `logging` of libraries to this log."""
         for name in names:
             logger = logging.getLogger(name)
             logger.handlers, logger.propagate = [_Handler(self)], False

@@ -1,4 +1,4 @@
-"""The header fields that say what a mail is: those that SpamAssassin's clients read, and `surebayes filter`'s own."""
+"""Verdicts as header fields: SpamAssassin's, and those of `surebayes filter`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from surebayes.server.scale import REQUIRED
 from surebayes.server.service import Judgement
 
 FORGED = (b"x-surebayes-", b"x-spam-")
-"""Beginnings of the names of fields that a mail may bring along and that only a filter may write."""
+"""Prefixes of field names that only a filter may write."""
 _FORGED_FIELD = re.compile(rb"(?:\A|(?<=[\r\n]))((?:x-surebayes-|x-spam-)[^\r\n:]*?)[ \t]*:", re.IGNORECASE)
 
 
 def symbol_of(judgement: Judgement) -> str:
-    """Return the one test that speaks, as SpamAssassin names tests.
+    """Return the name of the only test, in SpamAssassin's style.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def symbol_of(judgement: Judgement) -> str:
 
 
 def three_numbers(version: str) -> str:
-    """Return a version as SpamAssassin writes its own: what reads X-Spam-Status wants three numbers.
+    """Return a version with three numbers, as parsers of X-Spam-Status expect.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def three_numbers(version: str) -> str:
 
 
 def fields_of(judgement: Judgement) -> list[tuple[bytes, bytes]]:
-    """Return the header fields for a mail; none where nothing may be said."""
+    """Return the header fields for a message; none in shadow mode or while positives go unmarked."""
     if not judgement.marks:
         return []
     verdict, shown = judgement.verdict, judgement.points
@@ -63,12 +63,12 @@ def fields_of(judgement: Judgement) -> list[tuple[bytes, bytes]]:
 
 
 def marked(mail: bytes, judgement: Judgement) -> bytes:
-    """Return the mail with its verdict on top, and without those it brought along; unchanged in shadow mode."""
+    """Return the message with its verdict on top and forged verdicts removed; unchanged in shadow mode."""
     return with_fields(mail, fields_of(judgement), FORGED) if judgement.cleans else mail
 
 
 def forged_names(mail: bytes) -> list[bytes]:
-    r"""Return the names of the fields of a mail that only a filter may write, each once.
+    r"""Return the names of forged fields in a message, each once.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a server is started with."""
+"""Settings of a server."""
 
 from __future__ import annotations
 
@@ -11,56 +11,56 @@ from surebayes.server.ended import EndedSessions
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where a server listens, what it allows, and what it does to mail.
+    """Listening addresses, limits, and the treatment of mail.
 
     Attributes
     ----------
     model : str
         The filter's folder.
     users : str or None
-        The folder of persons, each with a layer of their own on the filter.
+        The folder of persons, each with a layer on the filter.
     listeners : dict of str to Address
-        "http", "spamd" and "milter": where each listens.
+        Addresses of "http", "spamd" and "milter".
     workers : int
-        Processes.
+        Number of processes.
     tokens : str or None
-        The file of tokens; without one this machine may do everything and others nothing.
+        The file of tokens; without one this machine may do everything and all other machines nothing.
     max_size : int
-        Bytes of the largest document; a milter reads a larger one up to there.
+        Largest document, in bytes; a milter reads a larger one up to there.
     timeout : float
-        Seconds for a client to send a request, for a turn to come up, and for the answer.
+        Seconds that a client has to send a request, that a request may queue, and that an answer may take.
     concurrency : int
-        Requests that a process works on at once; others wait.
+        Requests that a process handles at once; further ones wait.
     request_rate : float
-        Requests a second from one client over HTTP; 0 for as many as come.
+        Requests a second from one client over HTTP; 0 for no limit.
     milter_action : {"tag", "quarantine", "reject", "pass"}
-        What a milter does to a positive mail.
+        Action of the milter on a positive message.
     milter_error : {"accept", "tempfail"}
-        What it does after an error.
+        Action of the milter after an error.
     shadow : bool
         Judge and log, change nothing.
     max_share : float
-        The share of positives among the latest mails beyond which something is wrong.
+        Share of positives among the latest messages that counts as a surge.
     surge : {"warn", "stop"}
-        What happens then: a warning, or no mail is marked until the share is back.
+        Reaction to a surge: a warning, or no message is marked until the share has dropped.
     renew : bool
         Whether lessons renew the certificate that they make stale.
     remember : bool
-        Whether verdicts are remembered, with what the views read of the mail, its sender and subject.
+        Whether to remember verdicts, with the message's terms, sender and subject.
     remember_days, remember_most, remember_bytes : float, int, int
-        How long, how many, and how many bytes of them.
+        Age in days, number and bytes of the verdicts to keep.
     own_weight, quota_lessons, quota_bytes : int
-        How often own lessons count in the layer of a person, and what each person may keep (0: any number).
+        Weight of the lessons in a person's layer, and each person's quota (0: none).
     group : str, optional
-        The group that the layer of a new person is shared with.
+        The group that may access the layers of new persons.
     open_layers : int
-        Layers that a process keeps open.
+        Number of layers that a process keeps open.
     log_level : str
         "debug", "info", "warning" or "error".
     key : bytes
-        What the cookies of the page are signed with: made anew for each server, one for all of its processes.
+        Signing key of the page's cookies: new at each start, common to all processes.
     ended : EndedSessions
-        Sessions of the page that were signed out, in all of its processes.
+        Signed-out sessions of the page, in all of its processes.
     """
 
     model: str

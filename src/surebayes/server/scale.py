@@ -1,17 +1,17 @@
-"""SpamAssassin's scale: clients expect points, and a mail to be spam from 5.0 points on."""
+"""Scores on SpamAssassin's scale: clients expect points, and call a message spam from 5.0 points on."""
 
 from __future__ import annotations
 
 REQUIRED = 5.0
-"""The threshold in force, in points."""
+"""Points of the threshold in force."""
 MOST = 99.9
-"""Clients read at most two digits before the point."""
+"""Clients read at most two digits before the decimal point."""
 
 
 def points(score: float, threshold: float, positive: bool) -> float:
-    """Return a score in points: one unit of score a point, the threshold at 5.0, one decimal.
+    """Return a score in points: one unit of score is one point, the threshold is 5.0, with one decimal.
 
-    Positives have at least 5.0 and others at most 4.9 points, so that a client which compares for itself agrees.
+    Positives have at least 5.0 and negatives at most 4.9 points, so that a client's comparison agrees.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What every listener calls: the filter, or a person's layer, judged and taught in threads; limits, counters and log."""
+"""The service behind every listener: judging and teaching in threads, with limits, counters and a log."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Judgement:
     Attributes
     ----------
     verdict : Verdict
-        What the filter says.
+        The filter's answer.
     positive : bool
-        Whether it says anything but the first class.
+        Whether its label is any class but the first.
     marks : bool
-        Whether the mail may be marked: not in shadow mode, nor a positive one while the surge switch is off.
+        Whether the message may be marked: not in shadow mode, nor a positive one while the surge switch is off.
     cleans : bool
-        Whether forged verdicts may be taken out of the mail: not in shadow mode.
+        Whether forged verdicts may be removed from the message: not in shadow mode.
     several : bool
         Whether the filter has more than two classes.
     """
@@ -59,25 +59,25 @@ class Judgement:
 
     @property
     def is_marked(self) -> bool:
-        """Whether a client is told that this is spam."""
+        """Whether the answer to a client is "spam"."""
         return self.positive and self.marks
 
     @property
     def points(self) -> float:
-        """The score as SpamAssassin's clients read it; 0 where nothing may be said."""
+        """The score on SpamAssassin's scale; 0 in shadow mode."""
         verdict = self.verdict
         return points(verdict.score, verdict.threshold, self.positive) if self.marks else 0.0
 
 
 class Service(Answers):
-    """One process's share of the work.
+    """The work of one server process.
 
     Parameters
     ----------
     options : Options
-        What the server was started with.
+        Settings of the server.
     log : Log, optional
-        Where events go.
+        Log of events.
     """
 
     def __init__(self, options: Options, log: Log | None = None) -> None:
@@ -93,14 +93,14 @@ class Service(Answers):
         self.classes = self._filter.classes
         self.layers = self._layers()
         self._set_memory()
-        # Judging is short and takes turns inside the filter; a lesson waits for the disk, and lessons that wait
-        # together share one write; what takes long must not keep either from its turn.
+        # Judging is short and takes turns inside the filter; a lesson waits for the disk, and waiting lessons
+        # share one write. Long work has threads that cannot block either.
         self._judges = ThreadPoolExecutor(3, "judge")
         self._teachers = ThreadPoolExecutor(16, "teach")
         self._others = ThreadPoolExecutor(2, "other")
         self._turns = Turns(self._judges)
         self._rows_seen = -1
-        self._tell_state()
+        self._update_gauges()
 
     def _layers(self) -> OpenLayers | None:
         options = self.options
@@ -113,7 +113,7 @@ class Service(Answers):
         return OpenLayers(persons, self._filter, options.open_layers, options.renew)
 
     def _set_memory(self) -> None:
-        """Have the filter remember verdicts, or no longer; a folder that is only to be read serves all the same."""
+        """Switch the memory of verdicts on or off; a read-only folder is served all the same."""
         options = self.options
         try:
             if options.remember:
@@ -127,7 +127,7 @@ class Service(Answers):
             self.log("warning", "nothing is remembered", error=type(error).__name__, what=str(error)[:500])
 
     def close(self) -> None:
-        """Finish what has begun, then close the filters: everything taught is in the model's files."""
+        """Finish running work, then close the filters: every lesson is in the model's files."""
         for pool in (self._judges, self._teachers, self._others):
             pool.shutdown(wait=True)
         if self.layers is not None:
@@ -138,14 +138,14 @@ class Service(Answers):
 
     @contextlib.contextmanager
     def filter_of(self, person: str | None = None, make: bool = False) -> Iterator[Filter]:
-        """Lend the filter that answers for a person: their layer, or the site's where they have none.
+        """Lend the filter that answers for a person: their layer, or the site's filter without one.
 
         Parameters
         ----------
         person : str, optional
-            A name that was checked; the site's filter without one.
+            A validated name; None for the site's filter.
         make : bool
-            Whether a layer is made where there is none, for a first lesson.
+            Whether to make a missing layer, for a first lesson.
         """
         if self.layers is None or not person:
             yield self._filter
@@ -155,19 +155,19 @@ class Service(Answers):
 
     @contextlib.contextmanager
     def own_filter(self, person: str | None = None) -> Iterator[Filter]:
-        """Lend a person's own layer, or the site's filter without a person; NoModel where there is no layer yet."""
+        """Lend a person's layer, or the site's filter without a person; NoModel where the layer is missing."""
         with self.filter_of(person) as mine:
             if person and mine is self._filter and self.layers is not None:
                 raise NoModel(f"{person!r} has no filter yet: it is made at the first lesson.")
             yield mine
 
     def has_layer(self, person: str) -> bool:
-        """Whether a person has been taught anything."""
+        """Whether a person has a layer."""
         assert self.layers is not None
         return has_layer(f"{self.layers.persons.users}/{person}")
 
     def person_of(self, name: str | None) -> str | None:
-        """Return the person of a request that names one: checked, never made to fit; BadInput for what is no name."""
+        """Return the person that a request names, validated and never normalised; BadInput for an invalid name."""
         if name is None:
             return None
         if self.layers is None:
@@ -178,17 +178,17 @@ class Service(Answers):
             raise BadInput(str(error)) from None
 
     def recipient(self, name: str | None) -> str | None:
-        """Return the person whom a mail system names with every mail: without persons it only says who teaches."""
+        """Return the person that a mail system names with a message; without persons the name is only the teacher's."""
         return person_named(name) if self.layers is None else self.person_of(name)
 
     # ---- the work
 
     def _is_test(self, document: bytes | str) -> bool:
-        """Whether a document is the signed mail of `surebayes doctor --mail`, which counts for nothing."""
+        """Whether a document is the signed test message of `surebayes doctor --mail`, which is never counted."""
         return is_test(document, self.options.model)
 
     async def _run(self, pool: ThreadPoolExecutor, call: Callable[[], Answer]) -> Answer:
-        """Do work in a thread; whoever waits for it is told when it takes too long (the work itself goes on)."""
+        """Run work in a thread; raise TooSlow when it exceeds the timeout, while the work itself continues."""
         loop = asyncio.get_running_loop()
         return await self._in_time(lambda: loop.run_in_executor(pool, call), pool is not self._others)
 
@@ -201,7 +201,7 @@ class Service(Answers):
                 raise TooBusy(f"The answer took longer than {self.options.timeout:g} s. Try again.") from None
 
     async def gathered(self, pieces: Iterator[bytes], take: Callable[[int], None]) -> bytes:
-        """Put a document together whose pieces are made in a thread, each counted as if it had arrived."""
+        """Assemble a document from pieces that a thread produces, counting each piece as if it had arrived."""
         loop = asyncio.get_running_loop()
 
         async def gather() -> bytes:
@@ -216,7 +216,7 @@ class Service(Answers):
     async def verdicts(
         self, documents: Sequence[bytes | str], listener: str, person: str | None = None, remember: bool = True
     ) -> list[Verdict]:
-        """Judge documents, for a person or for nobody in particular."""
+        """Judge documents, for a person or for the site."""
         if not documents:
             return []
         began = time.perf_counter()
@@ -244,12 +244,12 @@ class Service(Answers):
         return verdicts
 
     async def judge_mail(self, mail: bytes, listener: str, person: str | None = None) -> Judgement:
-        """Judge a mail on its way, for a listener that may mark it."""
+        """Judge a message in transit, for a listener that may mark it."""
         (verdict,) = await self.verdicts([mail], listener, person)
         positive = verdict.label not in (self.classes[0], UNSURE)
         changed = self.surge.record(positive)
         if changed is not None:
-            self._tell_state()
+            self._update_gauges()
             self.log("warning", "surge begins" if changed else "surge ends", share=round(self.surge.share, 3),
                      max_share=self.options.max_share, tagging=self.surge.tags)  # fmt: skip
         marks = not self.options.shadow and (self.surge.tags or not positive)
@@ -263,7 +263,7 @@ class Service(Answers):
         who: str | None = None,
         person: str | None = None,
     ) -> list[str]:
-        """Teach documents; every one is on disk when this returns."""
+        """Teach documents; all are on disk on return."""
         if label not in self.classes:
             raise BadInput(f"There is no class {label!r}; this filter has {', '.join(map(repr, self.classes))}.")
         if not documents:  # a first lesson would make a layer
@@ -283,7 +283,7 @@ class Service(Answers):
     async def forget(
         self, documents: Sequence[bytes | str], listener: str, who: str | None = None, person: str | None = None
     ) -> list[str]:
-        """Undo the learning of documents; what a person was taught, if one is named."""
+        """Undo lessons; those of a person, if one is named."""
         if not documents:
             return []
 
@@ -293,7 +293,7 @@ class Service(Answers):
             with self.filter_of(person) as mine:
                 forgotten = [mine.forget(document, who or person) for document in documents]
                 is_over = person == TESTER and not any(mine.status()["documents"].values())
-            if is_over and self.layers is not None:  # the mail of `surebayes doctor --mail` leaves nothing behind
+            if is_over and self.layers is not None:  # the test message leaves no layer behind
                 self.layers.forget(TESTER)
             return forgotten
 
@@ -304,9 +304,9 @@ class Service(Answers):
     async def ask(
         self, question: Callable[[Filter], Answer], person: str | None = None, needs_layer: bool = False
     ) -> Answer:
-        """Ask the filter that answers for a person something that may take long.
+        """Run a question that may take long on the filter that answers for a person.
 
-        With `needs_layer` NoModel where the person has no layer yet.
+        With `needs_layer`, raise NoModel where the person has no layer yet.
         """
 
         def answer() -> Answer:
@@ -316,11 +316,11 @@ class Service(Answers):
         return await self._run(self._others, answer)
 
     async def lesson(self, work: Callable[[], Answer]) -> Answer:
-        """Do what teaches or forgets something."""
+        """Run work that teaches or forgets."""
         return await self._run(self._teachers, work)
 
     def class_named(self, word: str) -> str:
-        """Return the class that clients mean by "ham" or "spam": that name, or the first and the second of two."""
+        """Return the class for a client's "ham" or "spam": the class of that name, or the first and second of two."""
         classes = self.classes
         if word in classes:
             return word
@@ -328,10 +328,10 @@ class Service(Answers):
             return classes[word == "spam"]
         raise BadInput(f"This filter has no class {word!r}; it has {', '.join(map(repr, classes))}.")
 
-    # ---- what is told about it
+    # ---- log and counters
 
     def failed(self, listener: str, error: BaseException) -> None:
-        """Count and log a request that came to nothing."""
+        """Count and log a failed request."""
         if isinstance(error, Refused):
             self.counters.refused.labels(listener, error.reason).inc()
             self.log("warning", "refused", door=listener, reason=error.reason, what=str(error))
@@ -348,7 +348,7 @@ class Service(Answers):
         about = {"person": person} if person else {}
         self.log("info", "taught" if label else "forgot", door=listener, label=label, outcomes=outcomes, **about)
 
-    def _tell_state(self) -> None:
+    def _update_gauges(self) -> None:
         self.counters.shadow.set(self.options.shadow)
         self.counters.surge.set(self.surge.jumped)
         self.counters.tagging.set(not self.options.shadow and self.surge.tags)

@@ -1,22 +1,22 @@
-"""The switch for a bad day: a share of positives that no real stream has means that something is wrong."""
+"""Surge switch: an implausible share of positives indicates a fault."""
 
 from __future__ import annotations
 
 from collections import deque
 
 WINDOW = 200
-"""Mails that the share is taken over; before there are so many nothing is said."""
+"""Messages in the sliding window; below that number there is no alarm."""
 
 
 class Surge:
-    """Watch the share of positives among the latest mails.
+    """Watch the share of positives among the latest messages.
 
     Parameters
     ----------
     max_share : float
-        The share beyond which something is wrong.
+        Highest plausible share.
     stops : bool
-        Whether mail then goes unmarked until the share is back; otherwise it is only said.
+        Whether a surge stops marking until the share has dropped; otherwise it only warns.
 
     Examples
     --------
@@ -34,16 +34,16 @@ class Surge:
 
     @property
     def share(self) -> float:
-        """The share of positives among the latest mails."""
+        """The share of positives in the window."""
         return self._positives / len(self._latest) if self._latest else 0.0
 
     @property
     def tags(self) -> bool:
-        """Whether positives are marked now."""
+        """Whether positives are marked at present."""
         return not (self.jumped and self.stops)
 
     def record(self, positive: bool) -> bool | None:
-        """Count a verdict; return the new state where it changed."""
+        """Count a verdict; return the new state if it changed."""
         if len(self._latest) == WINDOW:
             self._positives -= self._latest[0]
         self._latest.append(positive)

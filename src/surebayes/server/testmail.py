@@ -1,7 +1,7 @@
-"""The signed mail by which `surebayes doctor --mail` tries the loop; it counts for nothing.
+"""Signed test messages by which `surebayes doctor --mail` probes a server; they are never counted.
 
-Budgets, memory and drift take no notice of such a mail. Anybody can write a mail that looks like one, so only the
-signature is believed, and for an hour: a keyed hash of the whole mail in its Message-ID. The key is in the filter's
+Budgets, remembered verdicts and drift ignore them. Anybody can imitate such a message, so only the signature counts,
+and for an hour: a keyed hash of the whole message in its Message-ID. The key is in the filter's
 folder.
 """
 
@@ -17,11 +17,11 @@ import time
 from surebayes.persist.folder import locked, put
 
 TESTER = "surebayes-doctor"
-"""Who teaches such mails, in the history and among persons."""
+"""Teacher and person of such messages in the history."""
 KEY_NAME = "doctor.key"
-"""The file of the folder that holds the key."""
+"""File name of the key."""
 VALID = 3600.0
-"""Seconds for which a signature is believed."""
+"""Validity of a signature, in seconds."""
 _DOMAIN = b"surebayes-doctor.localhost"
 _NAME = re.compile(rb"<([0-9a-f]{16}\.[0-9a-f]{8,16})\.([0-9a-f]{32})@" + re.escape(_DOMAIN) + rb">")
 _KEY_BYTES = 32
@@ -29,14 +29,14 @@ _START = 8192
 
 
 def marked_mail(folder: str, size: int = 0) -> bytes:
-    """Return a mail that nobody else has: words made up for it alone, signed with the folder's key.
+    """Return a unique message of invented words, signed with the folder's key.
 
     Parameters
     ----------
     folder : str
-        The filter's folder; its key is made if there is none.
+        The filter's folder; a missing key is created.
     size : int, default=0
-        How many bytes of words it has at least.
+        Least number of bytes of words.
     """
     with locked(folder):
         key = _key(folder) or _new_key(folder)
@@ -52,7 +52,7 @@ def marked_mail(folder: str, size: int = 0) -> bytes:
 
 
 def is_test(document: bytes | str, folder: str) -> bool:
-    """Return whether a document is such a mail, with a signature by the folder's key that is still valid.
+    """Return whether a document is a test message with a valid signature by the folder's key.
 
     Parameters
     ----------
@@ -72,12 +72,12 @@ def is_test(document: bytes | str, folder: str) -> bool:
 
 
 def _signature(key: bytes, mail: bytes) -> bytes:
-    """Sign a mail without white space, which mail servers change."""
+    """Sign a message without its white space, which mail servers change."""
     return hmac.new(key, mail.translate(None, b" \t\r\n"), hashlib.sha256).hexdigest()[:32].encode()
 
 
 def _key(folder: str) -> bytes | None:
-    """Return the folder's key; None where there is none for this user to read."""
+    """Return the folder's key; None if it is missing or unreadable."""
     try:
         with open(os.path.join(folder, KEY_NAME), "rb") as file:
             key = file.read(_KEY_BYTES + 1)

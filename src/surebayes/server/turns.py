@@ -1,4 +1,4 @@
-"""Turns: short work that a thread does for many requests, several in a row, and tells the event loop at once."""
+"""Batches of short work: a thread runs several requests in a row and notifies the event loop once."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from typing import Any, TypeVar
 Answer = TypeVar("Answer")
 
 IN_A_ROW = 8
-"""Pieces of work that are done before the event loop is told."""
+"""Pieces of work per notification of the event loop."""
 LONG = 0.05
-"""Seconds after which a piece of work takes so long that a second thread goes on with the others.
+"""Seconds after which a second thread takes over the remaining work.
 
-Two threads that judge short mails side by side only wait for each other.
+Two threads that judge short messages side by side only wait for each other.
 """
 
 
 class Turns:
-    """Do work in a thread: under load a request costs no change of threads of its own.
+    """Run work in a thread: under load a request costs no thread switch.
 
     Parameters
     ----------
     pool : Executor
-        Where the threads are from.
+        Pool of threads.
     """
 
     def __init__(self, pool: Executor) -> None:
@@ -35,20 +35,20 @@ class Turns:
         self._lock = threading.Lock()
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._threads = 0
-        self._began: dict[int, float] = {}  # by thread: when it began what it does now
+        self._began: dict[int, float] = {}  # start time of the current work, by thread
         self._looks_again = False
 
     async def do(self, work: Callable[[], Answer]) -> Answer:
-        """Wait for the turn of some work; return what it returns."""
+        """Queue work; return its result."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
         with self._lock:
             self._waiting.append((work, answer))
-        self._see_to_it(loop)
+        self._ensure_thread(loop)
         return await answer
 
-    def _see_to_it(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have a thread do what waits: one, and a second where the first takes long, now or in a while."""
+    def _ensure_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start a thread for queued work: one, and a second when the first takes long, now or later."""
         with self._lock:
             takes_long = self._threads == 1 and any(time.monotonic() - began > LONG for began in self._began.values())
             starts = bool(self._waiting) and (self._threads == 0 or takes_long)
@@ -56,15 +56,15 @@ class Turns:
             looks_again = self._threads == 1 and len(self._waiting) > starts and not self._looks_again
             self._looks_again |= looks_again
         if starts:
-            self._pool.submit(self._work_off, loop)
+            self._pool.submit(self._run_batch, loop)
         if looks_again:
-            loop.call_later(LONG, self._look_again, loop)
+            loop.call_later(LONG, self._check_again, loop)
 
-    def _look_again(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _check_again(self, loop: asyncio.AbstractEventLoop) -> None:
         self._looks_again = False
-        self._see_to_it(loop)
+        self._ensure_thread(loop)
 
-    def _work_off(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _run_batch(self, loop: asyncio.AbstractEventLoop) -> None:
         thread = threading.get_ident()
         while True:
             with self._lock:
@@ -75,7 +75,7 @@ class Turns:
                     return
                 self._began[thread] = time.monotonic()
             done = [(answer, *self._outcome(work)) for work, answer in some if not answer.cancelled()]
-            loop.call_soon_threadsafe(_tell, done)
+            loop.call_soon_threadsafe(_notify, done)
 
     def _outcome(self, work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
         self._began[threading.get_ident()] = time.monotonic()
@@ -85,10 +85,10 @@ class Turns:
             return None, error
 
 
-def _tell(done: Sequence[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:
+def _notify(done: Sequence[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:
     for answer, value, error in done:
         if answer.done():
-            continue  # whoever asked has gone
+            continue  # the request was cancelled
         if error is None:
             answer.set_result(value)
         else:

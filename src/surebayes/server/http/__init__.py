@@ -1,1 +1,1 @@
-"""HTTP: the JSON interface, its description, and the paths that rspamd's clients know."""
+"""JSON API over HTTP, its OpenAPI description, and rspamd's endpoints."""

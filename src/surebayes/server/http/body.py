@@ -1,4 +1,4 @@
-"""From the body of an HTTP request to documents."""
+"""Decoding of request bodies into documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from surebayes.server.service import Service
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 
 MAX_DOCUMENTS = 1000
-"""Documents in one request."""
+"""Most documents in one request."""
 
 ACCEPTED = "message/rfc822, text/plain or application/json"
 _CHARSET = re.compile(r'charset\s*=\s*"?([A-Za-z0-9._:-]{1,40})"?', re.IGNORECASE)
@@ -53,7 +53,7 @@ async def read_body(request: Request, service: Service, take: Callable[[int], No
 
 
 def documents_of(content_type: str, body: bytes) -> tuple[list[bytes | str], bool]:
-    r"""Return the documents in a body, and whether they came as a list.
+    r"""Return the documents in a body, and whether it is a list.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def _text(content_type: str, body: bytes) -> str:
 
 
 def decoded(body: bytes, kind: type[Shape]) -> Shape:
-    """Read JSON as a kind of object; BadInput says what is wrong with it."""
+    """Decode JSON into a struct; raise BadInput if it does not fit."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""What the endpoints of the API do: each from a call to what is answered."""
+"""Handlers of the API's endpoints: each returns the answer to a call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def classify(call: Call) -> dict[str, Any]:
 
 
 async def explain(call: Call) -> dict[str, Any]:
-    """Return why documents are judged as they are."""
+    """Explain the verdicts on documents."""
     top = call.query["top"]
 
     def question(mine: Filter) -> list[dict[str, Any]]:
@@ -53,16 +53,16 @@ async def learn(call: Call) -> dict[str, Any]:
 
 
 async def forget(call: Call) -> dict[str, Any]:
-    """Undo the learning of documents."""
+    """Undo the lessons of documents."""
     outcomes = await call.service.forget(call.documents, LISTENER, call.query.get("who"), call.person)
     return {"outcomes": outcomes} if call.several else {"outcome": outcomes[0]}
 
 
-# ---------------------------------------------------------------------- the past
+# ---------------------------------------------------------------------- history
 
 
 async def history(call: Call) -> dict[str, Any]:
-    """List what was learnt, forgotten and set."""
+    """List the journal's rows."""
     return {"rows": await call.service.history(call.query["limit"], call.person)}
 
 
@@ -72,18 +72,18 @@ async def versions(call: Call) -> dict[str, Any]:
 
 
 async def difference(call: Call) -> dict[str, Any]:
-    """Return what changed between two versions."""
+    """Return the changes between two versions."""
     query = call.query
     return await call.service.difference(query["from"], query["to"], query["limit"], call.person)
 
 
 async def rollback(call: Call) -> dict[str, Any]:
-    """Go back to a version."""
+    """Restore a version."""
     return await call.service.rollback(call.query["version"], call.query.get("who"), call.person)
 
 
 class Calibration(msgspec.Struct, forbid_unknown_fields=True):
-    """What `calibrate` is asked for."""
+    """Body of `calibrate`."""
 
     max_fpr: float | None = None
     confidence: float | None = None
@@ -93,7 +93,7 @@ class Calibration(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def calibrate(call: Call) -> dict[str, Any]:
-    """Choose the threshold that keeps a promise on false alarms, or begin a budget of them."""
+    """Choose the threshold that keeps a promise on false alarms, or start a budget."""
     wanted = decoded(call.body, Calibration) if call.body else Calibration()
     for name in ("max_fpr", "confidence", "budget"):
         value = getattr(wanted, name)
@@ -106,13 +106,13 @@ async def calibrate(call: Call) -> dict[str, Any]:
 
 
 class Messages(msgspec.Struct, forbid_unknown_fields=True):
-    """Which mails `erase` is to take out."""
+    """Body of `erase`: Message-IDs."""
 
     message_ids: list[str]
 
 
 async def erase(call: Call) -> dict[str, int]:
-    """Take mails out of the model, the journal and what is remembered."""
+    """Erase messages from the model, the journal and the remembered verdicts."""
     names = decoded(call.body, Messages).message_ids
     if not 1 <= len(names) <= 1000 or not all(len(name.split()) > 0 and len(name) <= 1000 for name in names):
         raise BadInput("message_ids are from 1 to 1,000 Message-IDs, each of 1 to 1,000 characters.")
@@ -120,11 +120,11 @@ async def erase(call: Call) -> dict[str, int]:
 
 
 async def status(call: Call) -> dict[str, Any]:
-    """Return how the filter and the server are."""
+    """Return the status of the filter and the server."""
     return {**await call.service.status(call.person), "version": __version__}
 
 
-# ---------------------------------------------------------------------- what is remembered
+# ---------------------------------------------------------------------- remembered verdicts
 
 
 async def verdicts(call: Call) -> dict[str, Any]:
@@ -140,7 +140,7 @@ async def verdict(call: Call) -> dict[str, Any]:
 
 
 async def explain_verdict(call: Call) -> dict[str, Any]:
-    """Return why a remembered mail is judged as it is now."""
+    """Explain the present verdict on a remembered message."""
     number, top = call.query["id"], call.query["top"]
     verdict = await call.service.remembered_verdict(number, call.person)
     explained = await call.service.explain_verdict(number, top, call.person)
@@ -152,18 +152,18 @@ async def explain_verdict(call: Call) -> dict[str, Any]:
 
 
 async def tell(call: Call) -> dict[str, Any]:
-    """Learn the truth about a remembered verdict."""
+    """Learn the correct label of a remembered verdict."""
     query = call.query
     return {"outcome": await call.service.tell(query["id"], query["as"], query.get("who"), call.person)}
 
 
 async def untell(call: Call) -> dict[str, Any]:
-    """Take the truth about a remembered verdict back."""
+    """Remove the correct label of a remembered verdict."""
     return {"outcome": await call.service.untell(call.query["id"], call.query.get("who"), call.person)}
 
 
 async def comparison(call: Call) -> dict[str, Any]:
-    """Compare verdicts with those that other filters wrote into the same mails."""
+    """Compare verdicts with those that other filters wrote into the same messages."""
     return {"comparisons": await call.service.compared(call.person)}
 
 
@@ -176,7 +176,7 @@ async def people(call: Call) -> dict[str, Any]:
 
 
 async def forget_person(call: Call) -> dict[str, Any]:
-    """Delete what a person was taught, and what is remembered of their mail."""
+    """Delete a person's lessons and remembered verdicts."""
     person = call.service.person_of(call.query["person"])
     assert person is not None
     return await call.service.forget_person(person)

@@ -1,4 +1,4 @@
-"""What an endpoint of the API is: its path, role, parameters and answer; and a request that was checked against it."""
+"""Description of an API endpoint (path, role, parameters, answer) and a validated call of it."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _YES_OR_NO = {"true": True, "1": True, "yes": True, "false": False, "0": False, 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request, checked: documents read, parameters of their types, the person known.
+    """A validated request: documents decoded, parameters converted, the person authorised.
 
     Attributes
     ----------
     service : Service
-        What does the work.
+        The service.
     query : dict
-        The parameters that were given or have a default, those of the path included.
+        Parameters that were given or have a default, including those of the path.
     person : str or None
-        For whom it is; None for all.
+        The person concerned; None for the site.
     documents : list of bytes or str
-        Those of the body.
+        Documents of the body.
     several : bool
-        Whether they came as a list.
+        Whether the body is a list.
     body : bytes
-        The body of an endpoint that takes something else than documents.
+        Body of an endpoint that takes no documents.
     """
 
     service: Service
@@ -44,7 +44,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter: its kind, range, and default (None: may be left out)."""
+    """A parameter: its kind, range, and default (None: optional)."""
 
     kind: type
     about: str
@@ -56,7 +56,7 @@ class Parameter:
     pattern: str = ""
 
     def checked(self, name: str, text: str) -> Any:
-        """Return the value of a text; BadInput if it has none."""
+        """Convert a text; raise BadInput if it is invalid."""
         if self.kind is str:
             if not 1 <= len(text) <= 200:
                 raise BadInput(f"The parameter {name} is a text of 1 to 200 characters.")
@@ -86,17 +86,17 @@ class Endpoint:
     Attributes
     ----------
     path, method, role, about : str
-        Where it is, which role it takes, what it does.
+        Its address, method, required role and description.
     answer : callable
-        From a call to what is answered.
+        The handler: from a call to its answer.
     schema : dict
         The JSON schema of the answer.
     takes : str
-        What the body is: "documents", "calibration", "messages" or nothing.
+        Kind of body: "documents", "calibration", "messages" or nothing.
     parameters : dict of str to Parameter
-        Those of the query, and those that the path names in braces.
+        Parameters of the query, and those that the path has in braces.
     for_all : bool
-        Whether it concerns all persons, so that no person can be named.
+        Whether it concerns all persons and accepts none by name.
     """
 
     path: str
@@ -116,5 +116,5 @@ class Endpoint:
 
     @property
     def all_parameters(self) -> dict[str, Parameter]:
-        """The parameters, with the person's where there can be one."""
+        """The parameters, including the person where the endpoint accepts one."""
         return self.parameters if self.for_all else {**self.parameters, "user": USER}

@@ -1,20 +1,20 @@
-"""Whether an HTTP request may do what it asks for."""
+"""Authorisation of HTTP requests."""
 
 from __future__ import annotations
 
 from starlette.requests import Request
 
 from surebayes.errors import BadInput
-from surebayes.server.access import EVERYTHING, Grant, allows, host_is_ours, origin_is_ours
+from surebayes.server.access import EVERYTHING, Grant, allows, is_own_host, is_same_origin
 from surebayes.server.address import is_local
 from surebayes.server.http.problems import HttpError
 from surebayes.server.service import Service
 
 
 def check(request: Request, service: Service, role: str) -> Grant:
-    """Refuse a request whose sender lacks a role, or that a foreign page made a browser send; return what is granted.
+    """Return the grant of a request; refuse one without the required role, or forged by a foreign page.
 
-    Without tokens this machine may do everything and others nothing; with them every request needs one.
+    Without tokens this machine may do everything and all others nothing; with tokens every request needs one.
     """
     check_source(request, service)
     granted = grant_of_sender(request, service)
@@ -24,22 +24,22 @@ def check(request: Request, service: Service, role: str) -> Grant:
 
 
 def check_source(request: Request, service: Service) -> None:
-    """Refuse a request that a foreign page made a browser send, from another machine, or one too many."""
+    """Refuse a request forged by a foreign page, from another machine, or over the rate limit."""
     client, headers = request.client, request.headers
     host = headers.get("host", "")
     origin = headers.get("origin")
-    if origin is not None and not origin_is_ours(origin, host):
+    if origin is not None and not is_same_origin(origin, host):
         raise _denied(service, 403, "origin", "Pages of other sites may not use this server (see Origin).")
     if service.tokens is None:
         if client is not None and not is_local((client.host, client.port)):
             raise _denied(service, 403, "address", "Only this machine may use this server: start it with --tokens.")
-        if client is not None and host and not host_is_ours(host):  # every browser names a host; rspamc doesn't
+        if client is not None and host and not is_own_host(host):  # every browser sends a Host field; rspamc doesn't
             raise _denied(service, 403, "host", "Host must be localhost or a loopback address. Start it with --tokens.")
     service.rate.check("unix" if client is None else client.host)
 
 
 def grant_of_sender(request: Request, service: Service) -> Grant:
-    """Return what is granted to whoever sends a request: what their token allows, everything without tokens."""
+    """Return the grant of a request's sender: that of the token, everything without tokens."""
     if service.tokens is None:
         return EVERYTHING
     token = _token(request.headers.get("authorization", ""), request.headers.get("password", ""))
@@ -50,7 +50,7 @@ def grant_of_sender(request: Request, service: Service) -> Grant:
 
 
 def person(service: Service, grant: Grant, *asked: str | None) -> str | None:
-    """Return for whom a request is: the person that it names, in one way or several, and that the grant allows."""
+    """Return the person that a request names, in one or several fields, if the grant allows it."""
     names = {service.person_of(name) for name in asked if name is not None}
     if len(names) > 1:
         raise BadInput("The request names two persons: by the query `user` and by a header.")
@@ -61,13 +61,13 @@ def person(service: Service, grant: Grant, *asked: str | None) -> str | None:
 
 
 def check_for_all(service: Service, grant: Grant) -> None:
-    """Refuse a grant for one person what concerns all of them."""
+    """Refuse a one-person grant for an endpoint that concerns all persons."""
     if grant.person is not None:
         raise _denied(service, 403, "person", "This needs a token that isn't for one person.")
 
 
 def _token(authorization: str, password: str) -> str:
-    """Return the token of a request; rspamd's clients send theirs as a password."""
+    """Return the token of a request; rspamd's clients send it as a password."""
     scheme, _, token = authorization.partition(" ")
     return token.strip() if scheme.lower() == "bearer" else password
 

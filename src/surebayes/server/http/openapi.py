@@ -22,7 +22,7 @@ _FRACTION = {"type": ["number", "null"], "exclusiveMinimum": 0, "exclusiveMaximu
 
 @cache
 def document(classes: tuple[str, ...] = ("ham", "spam"), persons: bool = True) -> dict[str, Any]:
-    """Return the OpenAPI document of a server for a filter with these classes, and with persons or without."""
+    """Return the OpenAPI document for a filter with these classes, with or without persons."""
     paths: dict[str, Any] = {}
     for endpoint in ENDPOINTS:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, classes, persons)

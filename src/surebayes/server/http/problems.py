@@ -1,4 +1,4 @@
-"""RFC 9457 problem details: an error as a client of HTTP is told it, from the one table of errors."""
+"""RFC 9457 problem details, made from the table of errors."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CONTENT_TYPE = "application/problem+json"
 
 
 class HttpError(SurebayesError):
-    """A request that HTTP has a status for.
+    """An error with a status of its own in HTTP.
 
     Parameters
     ----------
     status : int
         The status.
     detail : str
-        What was wrong, what was got, what to do.
+        Cause, value received, and remedy.
     """
 
     def __init__(self, status: int, detail: str) -> None:
@@ -35,7 +35,7 @@ def status_of(error: BaseException) -> int:
 
 
 def problem(error: BaseException) -> Response:
-    """Return the answer to a request that came to nothing."""
+    """Return the response for an error."""
     status = status_of(error)
     inside = status == 500 and not isinstance(error, SurebayesError)
     detail = "An error inside surebayes; the log says which." if inside else str(error) or type(error).__name__
@@ -43,7 +43,7 @@ def problem(error: BaseException) -> Response:
 
 
 def problem_response(status: int, detail: str, kind: str) -> Response:
-    """Return a problem as JSON, with the headers that its status asks for."""
+    """Return a problem as JSON, with the headers that its status requires."""
     body = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,

@@ -1,4 +1,4 @@
-"""uvicorn's protocol with bounds on a request: its bytes, and the time that it may take."""
+"""uvicorn's protocol with limits on the size and the duration of a request."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from surebayes.server.http.problems import problem_response
 MAX_HEAD = 65536
 """Bytes of request line and header fields; of a chunk's size and extensions; of trailers."""
 MAX_WAITING = 64
-"""Requests that a connection may send before the first of them is answered."""
+"""Pipelined requests that a connection may send before the first answer."""
 GRACE = 1.0
-"""Seconds by which whoever reads a body is ahead of the protocol."""
+"""Seconds by which the reader of a body times out before the protocol."""
 
 
 class _Gathered:
-    """A transport that sends what is written in one turn of the event loop at once: head and body of an answer."""
+    """A transport that joins the writes of one turn of the event loop: head and body of an answer."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
@@ -47,19 +47,19 @@ class _Gathered:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """A connection with bounds on each part of a request: its bytes, and the time that it may take.
+    """A connection with limits on the size and the duration of each part of a request.
 
-    uvicorn waits for ever for the rest of a head, keeps each header field and each trailer that comes, reads what
-    follows an answered head without end, and queues as many pipelined requests as a client sends.
+    uvicorn waits for the rest of a head without a timeout, keeps every header field and trailer, reads on after an
+    answered head, and queues every pipelined request.
     """
 
     seconds = 60.0
-    """For a head, and for what follows it."""
+    """Timeout of a head, and of an unread rest."""
     most_body = 2**26
-    """Bytes of a body; more than the application takes, so that its own answer comes first."""
+    """Largest body, in bytes; above the application's limit, so that its own answer comes first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the time that the client has for its first request."""
+        """Start the timer of the first request."""
         self._in_head = True
         self._body = self._beside = self._since_body = 0
         self._refused = False
@@ -76,7 +76,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count what comes: bytes of the head, of the body, and of what is around its pieces."""
+        """Count the bytes of head, body and chunk framing."""
         if self._refused or self.parser is None:
             return
         self._beside += len(data)
@@ -95,17 +95,17 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(431, "What is around the pieces of the body takes too many bytes.")
 
     def on_message_begin(self) -> None:
-        """Start the time of a request that began in the same bytes as another one ended."""
+        """Start the timer of a request that began in the same bytes as the end of the previous one."""
         super().on_message_begin()
         self._start_timer()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a field of the head; trailers are of no use to anybody."""
+        """Keep a field of the head; drop trailers."""
         if self._in_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Begin the body; a client that waits for too many answers gets those, and then the end."""
+        """Start the body; close the connection after the answers due if too many requests are pipelined."""
         self._in_head = False
         self._body = self._beside = self._since_body = 0
         self._stop_timer()
@@ -135,13 +135,13 @@ class BoundedProtocol(HttpToolsProtocol):
             self._body = self._beside = self._since_body = 0
 
     def pause_writing(self) -> None:
-        """Give a client some time to read what was answered."""
+        """Start the timer for reading the answer."""
         super().pause_writing()
         if self._unread is None:
             self._unread = self.loop.call_later(self.seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Stop that time."""
+        """Stop that timer."""
         self._stop_waiting()
         super().resume_writing()
 
@@ -152,7 +152,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_timer(self) -> None:
         if self._timer is None and not self._refused:
-            # what follows a head is timed by whoever reads it, with a better answer: this is for what nobody reads
+            # a body that is read is timed by its reader, with a better answer: this timer is for an unread rest
             self._timer = self.loop.call_later(self.seconds + (0 if self._in_head else GRACE), self._too_slow)
 
     def _stop_timer(self) -> None:
@@ -164,14 +164,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._timer = None
         answering = self.cycle is not None and not self.cycle.response_complete
         if self.pipeline or (answering and self._in_head):
-            self._start_timer()  # it is the server that takes its time
+            self._start_timer()  # the server is slow, not the client
         else:
             self._refuse(408, f"No whole request came within {self.seconds:g} s.")
 
     def _refuse(self, status: int, detail: str) -> None:
-        """Answer why, and end a moment later: closing with bytes unread would take the answer away from the client.
+        """Send an error, and close a moment later: closing with unread bytes would discard the answer.
 
-        Where an answer was begun, or another one is awaited, the connection ends without a word.
+        If an answer has begun, or another one is due, close without an error.
         """
         if self._refused:
             return
@@ -196,12 +196,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread = self._unread or self.loop.call_later(2.0, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer that it isn't HTTP, in the form of every other problem."""
+        """Answer a malformed request, in the form of every other problem."""
         self._refuse(400, "This is no HTTP request.")
 
 
 def _raw(answer: Any) -> bytes:
-    """Return a response as bytes, for a request that no application has seen."""
+    """Return a response as bytes, for a request that never reached the application."""
     from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
     fields = b"".join(b"%s: %s\r\n" % (name, value) for name, value in answer.raw_headers)

@@ -1,4 +1,4 @@
-"""rspamd's HTTP, for the stacks that speak it: /checkv2, /learnspam, /learnham, /stat, /ping."""
+"""Emulation of rspamd's HTTP interface: /checkv2, /learnspam, /learnham, /stat, /ping."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NOT_HERE = (
     "connections", "control_connections", "pools_allocated", "pools_freed", "bytes_allocated", "chunks_allocated",
     "shared_chunks_allocated", "chunks_freed", "chunks_oversized", "fragmented",
 )  # fmt: skip
-"""Numbers of rspamd's own memory and connections, without which rspamc prints an error."""
+"""Figures of rspamd's memory and connections; rspamc prints an error without them."""
 _MESSAGE_ID = re.compile(rb"^message-id:[ \t]*<([^>\r\n]{1,900})>", re.IGNORECASE | re.MULTILINE)
 
 
 async def check(service: Service, mail: bytes, person: str | None) -> dict[str, Any]:
-    """Judge a mail, and answer as rspamd does."""
+    """Judge a message, and answer in rspamd's format."""
     judgement = await service.judge_mail(mail, LISTENER, person)
     match = _MESSAGE_ID.search(mail[:65536])
     symbols = {} if not judgement.marks else {symbol_of(judgement): _symbol(judgement)}
@@ -50,7 +50,7 @@ def _symbol(judgement: Judgement) -> dict[str, Any]:
 
 
 def _milter(mail: bytes, judgement: Judgement) -> dict[str, Any]:
-    """Return what a milter in front of rspamd is to do to the header: all forged fields go, not only those we write."""
+    """Return header changes for a milter in front of rspamd: remove all forged fields, not only ours."""
     if not judgement.cleans:
         return {}
     added: dict[str, list[dict[str, Any]]] = {}
@@ -65,7 +65,7 @@ def _milter(mail: bytes, judgement: Judgement) -> dict[str, Any]:
 
 
 async def learn(service: Service, mail: bytes, word: str, person: str | None) -> tuple[int, dict[str, Any]]:
-    """Teach a mail; return status and answer, as rspamd has them."""
+    """Teach a message; return status and answer in rspamd's format."""
     label = service.class_named(word)
     (outcome,) = await service.teach([mail], label, LISTENER, person, person)
     if outcome == "already":
@@ -74,7 +74,7 @@ async def learn(service: Service, mail: bytes, word: str, person: str | None) ->
 
 
 async def stat(service: Service) -> dict[str, Any]:
-    """Return the numbers of `rspamc stat`; those that surebayes doesn't have are 0."""
+    """Return the figures of `rspamc stat`; 0 for those that surebayes does not have."""
     learnt = await service.ask(lambda mine: mine.status()["documents"])
     judged = service.counters.judged()
     plain = sum(count for label, count in judged.items() if label in (service.classes[0], UNSURE))

@@ -1,1 +1,1 @@
-"""The protocols of mail servers: SPAMD and milter."""
+"""Protocols of mail servers: SPAMD and milter."""

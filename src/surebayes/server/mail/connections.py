@@ -1,4 +1,4 @@
-"""What the listeners of mail servers share: a task for each connection, and which of them may end at once."""
+"""Base of the mail listeners: a task for each connection, and the set of busy ones."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from surebayes.server.service import Service
 
 
 class MailListener(ABC):
-    """Serve connections, and end them when the server stops.
+    """Serve connections, and close them when the server stops.
 
     Parameters
     ----------
     service : Service
-        What does the work.
+        The service.
     """
 
     def __init__(self, service: Service) -> None:
@@ -40,10 +40,10 @@ class MailListener(ABC):
     async def _serve(
         self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Talk to a client to the end; the task is in `busy` while there is something to answer."""
+        """Serve a client to the end; its task is in `busy` while an answer is due."""
 
     def closing(self) -> set[asyncio.Task[None]]:
-        """End connections with nothing to answer; return all, to wait for."""
+        """Close idle connections; return all tasks, to wait for."""
         for task in self.tasks - self.busy:
             task.cancel()
         return set(self.tasks)

@@ -1,6 +1,6 @@
-"""The milter protocol of sendmail and postfix, version 6 and below: packets to values and back.
+"""Milter protocol of sendmail and postfix, up to version 6: packets to values and back.
 
-A packet is a length of four bytes, a letter, and data. Nothing here reads or writes: `milter_listener` does.
+A packet is a length of four bytes, a letter, and data. Input and output are in `milter_listener`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from surebayes.errors import SurebayesError
 
 MAX_PACKET = 1 << 20
-"""Bytes of a packet; mail servers send pieces of at most 64 kB."""
+"""Largest packet, in bytes; mail servers send pieces of at most 64 kB."""
 
-# what a filter may do
+# modifications that a filter may request
 ADD_HEADERS, CHANGE_HEADERS, QUARANTINE = 0x01, 0x10, 0x20
-# what a mail server need not send, or need not wait for
+# steps that a mail server may omit, or need not wait for
 NO_CONNECT, NO_HELO, NO_MAIL, NO_RECIPIENT, NO_UNKNOWN, NO_DATA = 0x01, 0x02, 0x04, 0x08, 0x100, 0x200
 SKIP, NO_REPLY_TO_HEADER, NO_REPLY_TO_END_OF_HEADER = 0x400, 0x80, 0x40000
 
@@ -51,16 +51,16 @@ def length_of(start: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What filter and mail server agree on.
+    """Result of the negotiation between filter and mail server.
 
     Attributes
     ----------
     version : int
-        Of the protocol.
+        Version of the protocol.
     actions : int
-        What the filter may do.
+        Permitted modifications.
     steps : int
-        What isn't sent, and what isn't waited for.
+        Steps that are not sent, and steps without a reply.
     """
 
     version: int
@@ -84,9 +84,9 @@ class Terms:
 
 
 def negotiate(data: bytes, actions: int, recipients: bool = False) -> tuple[Terms, bytes]:
-    """Return the terms for what a mail server offers and a filter needs, and the packet that says so.
+    """Return the terms for a mail server's offer and a filter's needs, and the packet that states them.
 
-    With `recipients` the filter wants to be told for whom a mail is.
+    With `recipients` the filter asks for the recipients of each message.
     """
     if len(data) < 12:
         raise BadPacket("The offer of the mail server is cut off.")
@@ -101,7 +101,7 @@ def negotiate(data: bytes, actions: int, recipients: bool = False) -> tuple[Term
 
 
 def recipient_of(data: bytes) -> str:
-    r"""Return the address of a recipient packet, without what encloses it.
+    r"""Return the address of a recipient packet, without its angle brackets.
 
     Examples
     --------
@@ -136,27 +136,27 @@ def remove_header(name: bytes, index: int) -> bytes:
 
 
 def quarantine(reason: bytes) -> bytes:
-    """Return the packet that has a mail put aside."""
+    """Return the packet that quarantines a message."""
     return packet(b"q", reason + b"\0")
 
 
 def reject(reason: bytes) -> bytes:
-    """Return the packet that has a mail refused."""
+    """Return the packet that rejects a message."""
     return packet(b"y", b"550 5.7.1 " + reason.replace(b"%", b"%%") + b"\0")
 
 
 @dataclass(slots=True)
 class IncomingMail:
-    """A mail as it comes in, up to a limit.
+    """An incoming message, kept up to a limit.
 
     Attributes
     ----------
     pieces : list of bytes
         Header fields, then pieces of the body.
     forged : list of bytes
-        Names of fields that only a filter may write, in their order; all of them, whatever the limit.
+        Names of forged fields, in order of appearance; all of them, whatever the limit.
     full : bool
-        Whether the limit is reached: what follows isn't kept.
+        Whether the limit is reached: later pieces are dropped.
     """
 
     pieces: list[bytes] = field(default_factory=list)
@@ -165,7 +165,7 @@ class IncomingMail:
     full: bool = False
 
     def add(self, piece: bytes, most: int) -> int:
-        """Keep a piece as far as the limit allows; return how many bytes."""
+        """Keep a piece as far as the limit allows; return the number of bytes kept."""
         taken = piece[: max(most - self.size, 0)]
         self.full = self.full or len(taken) < len(piece)
         if taken:
@@ -174,7 +174,7 @@ class IncomingMail:
         return len(taken)
 
     def removals(self) -> bytes:
-        """Return the packets that remove forged fields, the last first: servers count those left anew."""
+        """Return the packets that remove forged fields, last first: servers renumber the remaining ones."""
         packets, counts = [], Counter[bytes]()
         for name in self.forged:
             counts[name.lower()] += 1

@@ -1,4 +1,4 @@
-"""The milter listener: mail on its way through postfix or sendmail is marked, put aside, refused or passed."""
+"""Milter listener: messages in transit through postfix or sendmail are tagged, quarantined, rejected or passed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from surebayes.server.service import Judgement
 
 LISTENER = "milter"
 IDLE = 7210.0
-"""Seconds a mail server may be silent, as in sendmail's own library: a connection lasts as long as an SMTP session."""
+"""Idle timeout in seconds, as in sendmail's library: a connection lasts as long as an SMTP session."""
 
 PIECE_COSTS = 128
-"""Bytes of memory that a field or a piece of the body costs beside its own."""
+"""Memory overhead of a field or a piece of the body, in bytes."""
 MOST_BEFORE = 2**24
-"""Bytes of packets before a mail begins: addresses and macros, some 100,000 recipients of them."""
+"""Largest total of packets before a message, in bytes: addresses and macros, some 100,000 recipients of them."""
 NAME_BYTES = 1000
-"""Bytes of the address of a recipient that may be a person; a longer one is no name."""
+"""Longest recipient address that may name a person, in bytes."""
 
 _ACTIONS = {
     "tag": milter.ADD_HEADERS | milter.CHANGE_HEADERS,
@@ -45,13 +45,13 @@ class MilterListener(MailListener):
                 raise BadPacket("Only this machine may use this listener.")
             await _Connection(self, task, reader, writer).run()
         except (ConnectionError, asyncio.IncompleteReadError, TimeoutError):
-            return  # the mail server has gone
+            return  # the mail server has disconnected
         except Exception as error:
             self.service.failed(LISTENER, error)
 
 
 class _Connection:
-    """One connection of a mail server: mails one after the other."""
+    """One connection of a mail server, with successive messages."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class _Connection:
             self.listener.busy.discard(self.task)
 
     async def _one_mail(self, take: Callable[[int], None]) -> bool:
-        """Take packets up to the end of a mail; return whether the connection goes on."""
+        """Process packets up to the end of a message; return whether the connection continues."""
         mail, self.refused = IncomingMail(), None
         begun: float | None = None
         before = 0
@@ -109,7 +109,7 @@ class _Connection:
 
     async def _step(self, mail: IncomingMail, letter: bytes, data: bytes, take: Callable[[int], None]) -> None:
         assert self.terms is not None
-        if letter == b"D":  # macros: nobody waits for an answer
+        if letter == b"D":  # macros: no reply is expected
             return
         if letter == b"L":
             self.listener.busy.add(self.task)
@@ -127,16 +127,16 @@ class _Connection:
         elif letter in b"CHMRTU":
             if letter == b"M":
                 self.recipients.clear()
-            elif letter == b"R" and len(self.recipients) < 2:  # two are as many as more: one verdict is for all
+            elif letter == b"R" and len(self.recipients) < 2:  # two suffice: one verdict is for all
                 self.recipients.add(milter.recipient_of(data[:NAME_BYTES]).lower())
             await self._send(packet(CONTINUE))
         else:
             raise BadPacket(f"There is no command {letter!r}.")
 
     def _keep(self, mail: IncomingMail, piece: bytes, take: Callable[[int], None], name: bytes = b"") -> None:
-        """Keep a piece of a mail, and the name of a forged field.
+        """Keep a piece of a message, and the name of a forged field.
 
-        What can't be held is answered as an error, at the mail's end.
+        A piece over the memory limit leads to an error at the end of the message.
         """
         if self.refused is not None:
             return
@@ -152,7 +152,7 @@ class _Connection:
             mail.forged.clear()
 
     async def _verdict(self, mail: IncomingMail) -> bytes:
-        """Return the packets that say what becomes of a mail; an error must not lose it."""
+        """Return the reply packets for a message; an error must not lose it."""
         try:
             if self.refused is not None:
                 raise self.refused
@@ -163,7 +163,7 @@ class _Connection:
         return self._done(mail, judgement)
 
     def _person(self) -> str | None:
-        """Return for whom a mail is, if it is for one alone; an address that is no name is judged for by the site."""
+        """Return the only recipient's person; None for several recipients, or an invalid name: then the site judges."""
         recipients = list(self.recipients)
         self.recipients.clear()
         return person_named(recipients[0]) if len(recipients) == 1 and self.service.layers is not None else None
@@ -180,7 +180,7 @@ class _Connection:
         return packets + packet(ACCEPT)
 
     async def _receive(self, begun: float | None) -> tuple[bytes, bytes]:
-        """Return the next packet; a mail that has begun must be whole within the time of a request."""
+        """Return the next packet; a message must be complete within the timeout of a request."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout_at(loop.time() + IDLE if begun is None else begun + self.options.timeout):
             length = milter.length_of(await self.reader.readexactly(4))

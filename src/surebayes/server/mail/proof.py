@@ -1,6 +1,6 @@
-"""The loop that proves itself: a marked mail through every listener, taught, judged anew, forgotten.
+"""End-to-end test of a running server: a test message is judged, taught, judged again and forgotten at every listener.
 
-The complaint about every filter is that training silently doesn't arrive. This says which link is broken.
+Lessons that silently fail to arrive are the classic fault of filters. The test names the broken link.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from surebayes.server.testmail import TESTER, marked_mail
 
 _PIECE = 65535
 PATIENCE = 10.0
-"""Seconds for a lesson to show in every process: they look every 5."""
+"""Seconds until a lesson must be visible in every process: they check every 5."""
 LARGE = 10**6
-"""Bytes of the mail that shows whether large mails come through: many a client leaves out those over 500 kB."""
+"""Size of the message that tests large mail, in bytes: many clients skip messages over 500 kB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One link of the loop: its name, whether it holds, and what was seen."""
+    """One link of the loop: its name, whether it holds, and the observation."""
 
     name: str
     holds: bool
@@ -37,18 +37,18 @@ class Link:
 
 
 def prove(listeners: dict[str, Address], folder: str, seconds: float = PATIENCE, token: str = "") -> Iterator[Link]:
-    """Go round the loop through the given listeners; yield its links as they are tried.
+    """Test the loop through the given listeners; yield each link as it is tested.
 
     Parameters
     ----------
     listeners : dict of str to Address
-        "http", "spamd" and "milter": where a server listens. Lessons go through the first two.
+        Addresses of "http", "spamd" and "milter". Lessons pass through the first two.
     folder : str
-        The folder of the server's filter, whose key signs the mail: it counts in no budget.
+        The folder of the server's filter; its key signs the message, so that no budget counts it.
     seconds : float, default=10
-        How long a lesson may take to show.
+        Longest delay until a lesson is visible.
     token : str, optional
-        For HTTP, where the server has tokens.
+        Token for HTTP.
     """
     try:
         mail, large = marked_mail(folder), marked_mail(folder, LARGE)
@@ -79,7 +79,7 @@ def _round(
     mail: bytes,
     seconds: float,
 ) -> Iterator[Link]:
-    """Teach through one listener that the mail is what it was not judged to be, look through all, forget."""
+    """Teach the opposite label through one listener, check all listeners, forget."""
     word = "ham" if before[listener] >= REQUIRED else "spam"
     try:
         changed = teacher.teach(mail, word)
@@ -115,14 +115,14 @@ def _within(seconds: float, condition: Callable[[], bool]) -> bool:
 
 
 class Client(ABC):
-    """Somebody who uses a listener as a mail system does.
+    """A client of one listener, in the manner of a mail system.
 
     Parameters
     ----------
     address : Address
-        Where the listener is.
+        Address of the listener.
     token : str
-        For HTTP.
+        Token for HTTP.
     """
 
     def __init__(self, address: Address, token: str = "") -> None:
@@ -139,23 +139,23 @@ class Client(ABC):
 
     @abstractmethod
     def points(self, mail: bytes) -> float:
-        """Return the points that a mail gets."""
+        """Return the points of a message."""
 
 
 class TeachingClient(Client):
-    """One whose listener takes lessons, too."""
+    """A client of a listener that accepts lessons."""
 
     @abstractmethod
     def teach(self, mail: bytes, word: str) -> bool:
-        """Teach that a mail is spam or ham; return whether that changed something."""
+        """Teach a message as spam or ham; return whether the model changed."""
 
     @abstractmethod
     def forget(self, mail: bytes) -> bool:
-        """Have a lesson undone; return whether that changed something."""
+        """Undo a lesson; return whether the model changed."""
 
 
 class SpamdClient(TeachingClient):
-    """As spamc."""
+    """Client of SPAMD, like spamc."""
 
     def _ask(self, head: str, mail: bytes) -> bytes:
         with self.connect() as connection:
@@ -167,22 +167,22 @@ class SpamdClient(TeachingClient):
         return reply
 
     def points(self, mail: bytes) -> float:
-        """CHECK."""
+        """Send CHECK."""
         reply = self._ask(f"CHECK SPAMC/1.5\r\nUser: {TESTER}\r\n", mail).decode("ascii", "replace")
         return float(reply.partition(";")[2].partition("/")[0])
 
     def teach(self, mail: bytes, word: str) -> bool:
-        """TELL with Set."""
+        """Send TELL with Set."""
         head = f"TELL SPAMC/1.5\r\nUser: {TESTER}\r\nMessage-class: {word}\r\nSet: local\r\n"
         return b"\r\nDidSet" in self._ask(head, mail)
 
     def forget(self, mail: bytes) -> bool:
-        """TELL with Remove."""
+        """Send TELL with Remove."""
         return b"\r\nDidRemove" in self._ask(f"TELL SPAMC/1.5\r\nUser: {TESTER}\r\nRemove: local\r\n", mail)
 
 
 class HttpClient(TeachingClient):
-    """As rspamd's client, and as any program."""
+    """Client of rspamd's endpoints and of the API."""
 
     def _ask(self, path: str, mail: bytes) -> dict[str, object]:
         headers = {"Content-Type": "message/rfc822", "Deliver-To": TESTER}
@@ -201,15 +201,15 @@ class HttpClient(TeachingClient):
         return dict(answer)
 
     def points(self, mail: bytes) -> float:
-        """/checkv2."""
+        """Send /checkv2."""
         return float(str(self._ask("/checkv2", mail)["score"]))
 
     def teach(self, mail: bytes, word: str) -> bool:
-        """/learnspam or /learnham."""
+        """Send /learnspam or /learnham."""
         return self._ask(f"/learn{word}", mail) == {"success": True}
 
     def forget(self, mail: bytes) -> bool:
-        """/v1/forget, for the person that it was taught for, where the server has persons."""
+        """Send /v1/forget, for the person of the lesson if the server has persons."""
         try:
             return self._ask(f"/v1/forget?user={TESTER}", mail)["outcome"] == "forgotten"
         except ValueError as error:
@@ -219,26 +219,26 @@ class HttpClient(TeachingClient):
 
 
 class MilterClient(Client):
-    """As a mail server; nothing can be taught there."""
+    """Client of the milter, like a mail server; it cannot teach."""
 
     def points(self, mail: bytes) -> float:
-        """Hand a mail over; read the field that is added."""
+        """Deliver a message; read the added field."""
         head, _, body = mail.partition(b"\r\n\r\n")
         fields = [line.partition(b": ")[::2] for line in head.split(b"\r\n")]
         offer = struct.pack("!III", 2, ADD_HEADERS | CHANGE_HEADERS | QUARANTINE, 0)
         with self.connect() as connection:
-            _say(connection, b"O", offer)
-            _say(connection, b"M", b"<surebayes-doctor@localhost>\0")
-            _say(connection, b"R", f"<{TESTER}>\0".encode())
+            _send(connection, b"O", offer)
+            _send(connection, b"M", b"<surebayes-doctor@localhost>\0")
+            _send(connection, b"R", f"<{TESTER}>\0".encode())
             for name, value in fields:
-                _say(connection, b"L", name + b"\0" + value + b"\0")
-            _say(connection, b"N")
+                _send(connection, b"L", name + b"\0" + value + b"\0")
+            _send(connection, b"N")
             for start in range(0, len(body), _PIECE):
-                if _say(connection, b"B", body[start : start + _PIECE])[0] == b"s":
+                if _send(connection, b"B", body[start : start + _PIECE])[0] == b"s":
                     break
-            answers = [_say(connection, b"E")]
+            answers = [_send(connection, b"E")]
             while answers[-1][0] not in b"acdrty":
-                answers.append(_hear(connection))
+                answers.append(_receive(connection))
             connection.sendall(packet(b"Q"))
         for letter, data in answers:
             if letter == b"h" and data.startswith(b"X-Spam-Status\0"):
@@ -246,12 +246,12 @@ class MilterClient(Client):
         raise ValueError("no verdict was added: is it in shadow mode, or set to pass or reject?")
 
 
-def _say(connection: socket.socket, letter: bytes, data: bytes = b"") -> tuple[bytes, bytes]:
+def _send(connection: socket.socket, letter: bytes, data: bytes = b"") -> tuple[bytes, bytes]:
     connection.sendall(packet(letter, data))
-    return _hear(connection)
+    return _receive(connection)
 
 
-def _hear(connection: socket.socket) -> tuple[bytes, bytes]:
+def _receive(connection: socket.socket) -> tuple[bytes, bytes]:
     start = connection.recv(4, socket.MSG_WAITALL)
     if len(start) < 4:
         raise ValueError("the connection was ended")

@@ -1,6 +1,6 @@
-"""SPAMD, the protocol of SpamAssassin's daemon, versions 1.0 to 1.5: what clients send, and what they are answered.
+"""SPAMD, the protocol of SpamAssassin's daemon, versions 1.0 to 1.5: requests and replies.
 
-Nothing here reads or writes: `spamd_listener` does.
+Input and output are in `spamd_listener`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from surebayes.server.scale import REQUIRED
 from surebayes.server.service import Judgement
 
 MAX_HEAD = 8192
-"""Bytes of a request before its message."""
+"""Largest head of a request, in bytes."""
 
 UNPACKED = 1 << 20
-"""Bytes of a piece of a message that is unpacked."""
+"""Size of a piece of decompressed output, in bytes."""
 
 CHECKS = ("CHECK", "SYMBOLS", "REPORT", "REPORT_IFSPAM", "PROCESS", "HEADERS")
 METHODS = (*CHECKS, "TELL", "PING", "SKIP")
@@ -30,14 +30,14 @@ NAMES = {
     71: "EX_OSERR", 73: "EX_CANTCREAT", 74: "EX_IOERR", 75: "EX_TEMPFAIL", 76: "EX_PROTOCOL", 77: "EX_NOPERM",
     78: "EX_CONFIG", 79: "EX_TIMEOUT",
 }  # fmt: skip
-"""What a code is called on the wire."""
+"""Names of the exit codes in replies."""
 
 _FIRST_LINE = re.compile(r"([A-Z_]+) SPAMC/(\d{1,2})\.(\d{1,2})", re.ASCII)
 _END_OF_HEADER = re.compile(rb"\r?\n\r?\n")
 
 
 class BadRequest(SurebayesError):
-    """A request that isn't SPAMD; the text goes to the client after "Bad header line:"."""
+    """A malformed request; its text follows "Bad header line:" in the reply."""
 
 
 @dataclass(slots=True)
@@ -49,11 +49,11 @@ class Request:
     method : str
         One of `METHODS`.
     version : (int, int)
-        The version that the client speaks.
+        Protocol version of the client.
     length : int or None
-        Bytes of the message; None if it ends with the connection.
+        Length of the message in bytes; None if it ends with the connection.
     user : str or None
-        Whom the client speaks for.
+        The user of the client.
     compressed : bool
         Whether the message is compressed by zlib.
     message_class : str
@@ -73,7 +73,7 @@ class Request:
 
 
 def split_head(data: bytes) -> tuple[bytes, int] | None:
-    r"""Return the head of a request and where its message starts; None if it isn't all there yet.
+    r"""Return the head of a request and the offset of its message; None if it is incomplete.
 
     Examples
     --------
@@ -82,19 +82,19 @@ def split_head(data: bytes) -> tuple[bytes, int] | None:
     """
     first, newline, _ = data.partition(b"\n")
     if newline and (first.startswith((b"PING ", b"SKIP ")) or _has_no_headers(first)):
-        return first.rstrip(b"\r"), len(first) + 1  # nothing follows that anybody waits for
+        return first.rstrip(b"\r"), len(first) + 1  # no further header is expected
     end = re.search(rb"\r?\n\r?\n", data)
     return None if end is None else (data[: end.start()], end.end())
 
 
 def _has_no_headers(first: bytes) -> bool:
-    """Whether a first line is wrong, or of a version that sends the message right after it."""
+    """Return whether a first line is invalid, or of a version without header fields."""
     match = _FIRST_LINE.fullmatch(first.rstrip(b"\r").decode("latin-1"))
     return match is None or match[1] not in METHODS or (int(match[2]), int(match[3])) <= (1, 0)
 
 
 def parse_head(head: bytes) -> Request:
-    r"""Read the head of a request; BadRequest says what is wrong with it.
+    r"""Parse the head of a request; raise BadRequest if it is malformed.
 
     Examples
     --------
@@ -143,13 +143,13 @@ def _read_header(request: Request, name: str, value: str) -> None:
 
 
 def check_length(request: Request, arrived: int) -> None:
-    """Refuse a message that isn't as long as was said: half a mail must not come back as a whole one."""
+    """Refuse a message of another length than declared: half a message must not be returned as a whole one."""
     if request.length is not None and request.length != arrived:
         raise BadRequest(f"(Content-Length mismatch: Expected {request.length} bytes, got {arrived} bytes)")
 
 
 def unpacked(message: bytes, most: int) -> Iterator[bytes]:
-    r"""Yield the pieces of a message as it was before zlib; never more bytes than allowed.
+    r"""Decompress a message in pieces; never yield more bytes than allowed.
 
     Examples
     --------
@@ -177,7 +177,7 @@ PONG = b"SPAMD/1.5 0 PONG\r\n"
 
 
 def answer(request: Request, message: bytes, judgement: Judgement) -> bytes:
-    """Return the answer to a request that asks for a verdict, in the form that the client's version reads."""
+    """Return the reply with a verdict, in the form of the client's version."""
     yes, no = ("Yes", "No") if request.method == "REPORT_IFSPAM" else ("True", "False")
     verdict = f"Spam: {yes if judgement.is_marked else no} ; {judgement.points:.1f} / {REQUIRED:.1f}\r\n"
     if request.method == "CHECK":
@@ -206,7 +206,7 @@ def _with_mail(request: Request, mail: bytes, verdict: str) -> bytes:
 
 
 def report(judgement: Judgement) -> str:
-    """Return the verdict in words, as SpamAssassin's report lays it out."""
+    """Return the verdict as text, in the layout of SpamAssassin's report."""
     verdict, shown = judgement.verdict, judgement.points
     label = ascii_line(verdict.label).decode()
     lines = [
@@ -222,14 +222,14 @@ def report(judgement: Judgement) -> str:
     return "\n".join(lines) + "\n"
 
 
-def told(did_set: bool, did_remove: bool) -> bytes:
-    """Return the answer to TELL: what was changed, nothing where nothing was."""
+def tell_reply(did_set: bool, did_remove: bool) -> bytes:
+    """Return the reply to TELL: the changes made, if any."""
     lines = ("DidSet: local\r\n" if did_set else "") + ("DidRemove: local\r\n" if did_remove else "")
     return f"SPAMD/1.1 0 EX_OK\r\n{lines}\r\n\r\n".encode()
 
 
 def refusal(error: BaseException, code: int) -> bytes:
-    """Return the answer to a request that came to nothing; spamc passes the mail on, or exits with the code."""
+    """Return the reply for an error; spamc passes the message on, or exits with the code."""
     if isinstance(error, BadRequest):
         return f"SPAMD/1.0 76 Bad header line: {error}\r\n".encode("ascii", "replace")
     return f"SPAMD/1.0 {code} {NAMES.get(code, 'EX_SOFTWARE')}: {printable(str(error))}\r\n".encode("ascii", "replace")

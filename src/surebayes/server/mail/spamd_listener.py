@@ -1,4 +1,4 @@
-"""The SPAMD listener: one request a connection, as spamd has it."""
+"""SPAMD listener: one request per connection, as in spamd."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from surebayes.server.mail.spamd import (
     parse_head,
     refusal,
     split_head,
-    told,
+    tell_reply,
     unpacked,
 )  # fmt: skip
 
@@ -46,13 +46,13 @@ class SpamdListener(MailListener):
                     raise TooSlow(f"No whole request came within {service.options.timeout:g} s.") from None
                 reply = await self._answer(request, message, take)
             except asyncio.IncompleteReadError:
-                return  # the client has gone, or never said a word
+                return  # the client has disconnected, or sent nothing
             except Exception as error:
                 service.failed(LISTENER, error)
                 reply = refusal(error, error.code if isinstance(error, Refused) else exit_code(error))
                 failed = True
             writer.write(reply)
-            if writer.transport.get_write_buffer_size():  # else the system has it all already
+            if writer.transport.get_write_buffer_size():  # else the kernel has all of it
                 try:
                     async with asyncio.timeout(service.options.timeout):
                         await writer.drain()
@@ -91,15 +91,15 @@ class SpamdListener(MailListener):
                 raise BadRequest("(TELL with Set needs Message-class: spam or ham)")
             label = self.service.class_named(request.message_class)
             (outcome,) = await self.service.teach([message], label, LISTENER, person, person)
-            return told(outcome != "already", False)
+            return tell_reply(outcome != "already", False)
         if "local" in request.remove:
             (outcome,) = await self.service.forget([message], LISTENER, person, person)
-            return told(False, outcome == "forgotten")
-        return told(False, False)  # what other services are to be told is no business of this one
+            return tell_reply(False, outcome == "forgotten")
+        return tell_reply(False, False)  # reports to other services are not supported
 
 
 async def _read_head(reader: asyncio.StreamReader) -> tuple[Request, bytearray]:
-    """Read the head of a request; return what came of the message with it."""
+    """Read the head of a request; return it with the bytes that followed."""
     data = bytearray()
     while (parts := split_head(bytes(data))) is None:
         if len(data) > MAX_HEAD:
@@ -118,7 +118,7 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[Request, bytearray]:
 async def _read_message(
     reader: asyncio.StreamReader, request: Request, data: bytearray, take: Callable[[int], None], max_size: int
 ) -> bytes:
-    """Read a message: as much as its head says, or all until the client ends."""
+    """Read a message: to its declared length, or to the end of the connection."""
     take(len(data))
     if request.length is not None and request.length > max_size:
         await _swallow(reader, request.length - len(data))
@@ -137,7 +137,7 @@ async def _read_message(
 
 
 async def _swallow(reader: asyncio.StreamReader, size: int | None) -> None:
-    """Read on without keeping anything: spamc listens only when it has sent everything."""
+    """Read and discard the rest: spamc reads the reply only after it has sent everything."""
     while size is None or size > 0:
         piece = await reader.read(PIECE)
         if not piece:
@@ -146,7 +146,7 @@ async def _swallow(reader: asyncio.StreamReader, size: int | None) -> None:
 
 
 async def _rest(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Wait a moment for the client to end: closing with bytes unread would take the answer away from it."""
+    """Wait a moment for the client to close: closing with unread bytes would discard the reply."""
     with contextlib.suppress(TimeoutError, OSError):
         writer.write_eof()
         async with asyncio.timeout(0.5):

@@ -1,1 +1,1 @@
-"""The processes of the server: what listens, the workers, the web application that each of them runs."""
+"""Processes of the server: sockets, workers, and the web application in each worker."""

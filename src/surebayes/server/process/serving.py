@@ -1,4 +1,4 @@
-"""The server as a whole: it listens, starts workers that share the sockets and the folder, and ends them."""
+"""Parent process of the server: binds sockets, starts the workers that share them, and stops them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from surebayes.server.log import Log
 from surebayes.server.options import Options
 
 STARTS_A_MINUTE = 10
-"""Workers that may have to be started anew in a minute before the server gives up."""
+"""Restarts of workers in a minute before the server gives up."""
 
 
 def serve(options: Options) -> int:
@@ -68,7 +68,7 @@ def _alone(options: Options, sockets: dict[str, list[socket.socket]]) -> int:
 
 @contextlib.contextmanager
 def _shared_numbers() -> Any:
-    """Make the folder in which the workers keep their counters."""
+    """Create the folder for the workers' counters."""
     folder = tempfile.mkdtemp(prefix="surebayes-")
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
     try:
@@ -78,9 +78,9 @@ def _shared_numbers() -> Any:
 
 
 class _Workers:
-    """Processes that serve side by side; one that dies is replaced.
+    """Worker processes; a dead one is replaced.
 
-    The parent has no threads and imports nothing that starts any, so that forking is safe.
+    The parent has no threads and imports no module that starts one, so that forking is safe.
     """
 
     def __init__(self, options: Options, sockets: dict[str, list[socket.socket]], log: Log) -> None:
@@ -124,7 +124,7 @@ class _Workers:
             os._exit(code)
 
     def _wait_until_ready(self) -> int:
-        """Wait until every worker answers; return an exit code if one could not start."""
+        """Wait until every worker is ready; return an exit code if one could not start."""
         os.set_blocking(self.reads, False)
         waiting = self.options.workers
         while waiting and not self.stopping:
@@ -139,7 +139,7 @@ class _Workers:
         return 0
 
     def _watch(self) -> int:
-        """Replace workers that die, until the signal to stop."""
+        """Replace dead workers, until the signal to stop."""
         while not self.stopping:
             before = len(self.processes)
             self._reap()
@@ -155,7 +155,7 @@ class _Workers:
         return 0
 
     def _reap(self, how: int = 0) -> int:
-        """Take note of a worker that ended; return its exit code, 0 if none did."""
+        """Collect an ended worker; return its exit code, 0 if there is none."""
         try:
             process, status = os.waitpid(-1, how)
         except ChildProcessError:
@@ -172,7 +172,7 @@ class _Workers:
         return os.waitstatus_to_exitcode(status)
 
     def _forget_numbers(self, process: int) -> None:
-        """Drop the gauges of a worker that is gone; its counters stay in the sums."""
+        """Drop the gauges of an ended worker; its counters stay in the sums."""
         folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR", "")
         for name in os.listdir(folder) if folder else ():
             if name.startswith("gauge_live") and name.endswith(f"_{process}.db"):
@@ -186,7 +186,7 @@ class _Workers:
 
 
 def notify(state: str) -> bool:
-    """Send a state such as ``READY=1`` to systemd, by sd_notify; return whether somebody listens.
+    """Send a state such as ``READY=1`` to systemd by sd_notify; return whether a socket was configured.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The HTTP listener: routes of the API, of rspamd's clients, and of those who watch."""
+"""HTTP application: routes of the API, of rspamd's clients, and of monitoring."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 def application(service: Service) -> Starlette:
-    """Return the application that serves a service over HTTP."""
-    watch = _watching(service)
+    """Return the web application of a service."""
+    watch = _monitoring(service)
     routes = _of_api(service)
     routes += [
         Route("/healthz", _caught(service, watch["health"]), methods=["GET"]),
         Route("/readyz", _caught(service, watch["readiness"]), methods=["GET"]),
         Route("/metrics", _guarded(service, "read", _for_all(service, watch["metrics"])), methods=["GET"]),
-        Route("/openapi.json", _guarded(service, "read", _whoever(watch["openapi"])), methods=["GET"]),
+        Route("/openapi.json", _guarded(service, "read", _unrestricted(watch["openapi"])), methods=["GET"]),
     ]
     for path, role, handler in _for_rspamd(service):
         routes.append(Route(path, _guarded(service, role, handler), methods=["GET", "POST"]))
@@ -60,7 +60,7 @@ def _json(content: Any, status: int = 200) -> Response:
 
 
 def _guarded(service: Service, role: str, handler: Granted) -> Handler:
-    """Let a handler have only requests that may be made, with what is granted to their sender."""
+    """Authorise requests before a handler runs; pass it the sender's grant."""
 
     async def checked(request: Request) -> Response:
         return await handler(request, guard.check(request, service, role))
@@ -69,7 +69,7 @@ def _guarded(service: Service, role: str, handler: Granted) -> Handler:
 
 
 def _for_all(service: Service, handler: Handler) -> Granted:
-    """Let a handler have only requests of those who may see all persons."""
+    """Admit only requests that may concern all persons."""
 
     async def checked(request: Request, grant: Grant) -> Response:
         guard.check_for_all(service, grant)
@@ -78,7 +78,7 @@ def _for_all(service: Service, handler: Handler) -> Granted:
     return checked
 
 
-def _whoever(handler: Handler) -> Granted:
+def _unrestricted(handler: Handler) -> Granted:
     async def unchecked(request: Request, grant: Grant) -> Response:
         return await handler(request)
 
@@ -95,7 +95,7 @@ def _caught(service: Service, handler: Handler) -> Handler:
             if not isinstance(error, HttpError) and (status_of(error) >= 500 or status_of(error) in (408, 413, 429)):
                 service.failed("http", error)
             answer = problem(error)
-            if status_of(error) in (400, 408, 413):  # the rest of the body is of no use to anybody
+            if status_of(error) in (400, 408, 413):  # the rest of the body is not read
                 answer.headers["Connection"] = "close"
             return answer
 
@@ -129,7 +129,7 @@ def _of_endpoint(service: Service, endpoint: Endpoint) -> Granted:
 
 
 def _query(request: Request, endpoint: Endpoint) -> dict[str, Any]:
-    """Return the parameters of an endpoint; BadInput for one that is unknown, missing, twice or wrong."""
+    """Return the parameters of a request; raise BadInput for one that is unknown, missing, repeated or invalid."""
     parameters, in_path = endpoint.all_parameters, endpoint.in_path
     values = {name: each.default for name, each in parameters.items() if each.default is not None}
     values |= {name: parameters[name].checked(name, request.path_params[name]) for name in in_path}
@@ -197,10 +197,10 @@ def _for_rspamd(service: Service) -> list[tuple[str, str, Granted]]:
     ]
 
 
-# ---------------------------------------------------------------------- those who watch
+# ---------------------------------------------------------------------- monitoring
 
 
-def _watching(service: Service) -> dict[str, Handler]:
+def _monitoring(service: Service) -> dict[str, Handler]:
     async def health(request: Request) -> Response:
         return _json({"status": "ok"})
 

@@ -1,4 +1,4 @@
-"""One process of the server: an event loop, the listeners, and a clean end."""
+"""Worker process: event loop, listeners, and orderly shutdown."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from surebayes.server.process.web import application
 from surebayes.server.service import Service
 
 GRACE = 20
-"""Seconds that requests have to end after the signal to stop."""
+"""Seconds for running requests to finish after the signal to stop."""
 
 OBJECTS = 20_000
-"""New objects after which Python looks for cycles among them."""
+"""Allocations between runs of the garbage collector."""
 
 
 def run(options: Options, sockets: dict[str, list[socket.socket]], ready: Callable[[], Any]) -> None:
-    """Serve until the signal to stop; requests that have begun are answered.
+    """Serve until the signal to stop; running requests are answered.
 
     Parameters
     ----------
     options : Options
-        What the server was started with.
+        Settings of the server.
     sockets : dict of str to list of socket
-        For each listener the sockets that it listens at.
+        Sockets of each listener.
     ready : callable
-        Called when everything answers.
+        Called when all listeners are ready.
     """
     _allow_many_connections()
     log = Log(options.log_level)
     log.take_over("uvicorn", "asyncio")
     service = Service(options, log)
-    # What is there by now stays, and requests leave few cycles behind: looking for some every 700 objects costs CPU
+    # Present objects stay, and requests leave few cycles: a collection every 700 objects costs CPU
     gc.freeze()
     gc.set_threshold(OBJECTS, 10, 10)
     try:
@@ -55,7 +55,7 @@ def run(options: Options, sockets: dict[str, list[socket.socket]], ready: Callab
 
 
 def _allow_many_connections() -> None:
-    """Raise the limit on open files to what the system allows: an idle connection is one."""
+    """Raise the limit on open files to the system's maximum: an idle connection is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
     if soft < wanted:
@@ -91,13 +91,13 @@ async def _serve(service: Service, sockets: dict[str, list[socket.socket]], read
         await serving
     await _finish(listeners)
     service.log("info", "stopped")
-    for number in (signal.SIGTERM, signal.SIGINT):  # what was taught is written yet: another signal must not cut it off
+    for number in (signal.SIGTERM, signal.SIGINT):  # a second signal must not interrupt the writing of lessons
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)
 
 
 async def _finish(listeners: list[SpamdListener | MilterListener]) -> None:
-    """Let requests end, for a while; then end them."""
+    """Wait for running requests, then cancel them."""
     tasks = {task for listener in listeners for task in listener.closing()}
     if tasks:
         await asyncio.wait(tasks, timeout=GRACE)
@@ -109,7 +109,7 @@ async def _finish(listeners: list[SpamdListener | MilterListener]) -> None:
 class _Web(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to the worker: it has other listeners to close too."""
+        """Leave signals to the worker, which closes the other listeners too."""
         yield
 
 
