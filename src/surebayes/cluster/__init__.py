@@ -1,7 +1,7 @@
-"""Past one machine: fits and scores of documents in parts, by executors, Dask or Spark.
+"""Distributed fits and scores of documents in parts, by executors, Dask or Spark.
 
-The result is to the bit what one machine makes of the same documents, however they are cut into parts. `fit` works with
-any executor of `concurrent.futures`, or none; the other functions with engines that are extras:
+The result equals that of one machine to the bit, however the documents are partitioned. `fit` works with
+any executor of `concurrent.futures`, or none; the remaining functions need extras:
 ``pip install 'surebayes[dask]'`` and ``'surebayes[spark]'``.
 """
 

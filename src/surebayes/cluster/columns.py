@@ -1,4 +1,4 @@
-"""A vocabulary that parts build together: the terms that one machine would find, in the columns it would give them."""
+"""Vocabulary of all parts: the same terms and columns as on one machine."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class TermCounts:
-    """Terms by number, with how many documents each is in and how often it occurs.
+    """Numbered terms, with the number of documents and of occurrences of each.
 
-    The arrays may have room for more terms than are known: they grow seldom.
+    The arrays may have spare capacity, so that they are rarely reallocated.
     """
 
     known: Vocabulary
@@ -46,7 +46,7 @@ class TermCounts:
         return cls(known, in_documents, in_all)
 
     def merge(self, other: TermCounts) -> np.ndarray:
-        """Add another part's terms; returns the numbers here of the terms there."""
+        """Add another part's terms; return their numbers here."""
         places = np.frombuffer(self.known.merge(other.known), np.uint32).astype(np.int64)
         if len(self.known) > len(self.in_documents):
             more = len(self.known) * 3 // 2 - len(self.in_documents)
@@ -56,7 +56,7 @@ class TermCounts:
         return places
 
     def copy(self) -> TermCounts:
-        """Return terms that `merge` may add to."""
+        """Return a copy that `merge` may change."""
         return _terms(self.known.dump(), self.in_documents.copy(), self.in_all.copy())
 
     def sorted_numbers(self) -> np.ndarray:
@@ -80,7 +80,7 @@ def _unpacked(lengths: np.ndarray, text: bytes, in_documents: np.ndarray, in_all
 
 
 def narrow(numbers: np.ndarray) -> np.ndarray:
-    """Return whole numbers in the smallest type that holds them: how they travel."""
+    """Return integers in the smallest type that holds them, for transfer."""
     if not numbers.size:
         return numbers
     low, high = int(numbers.min()), int(numbers.max())
@@ -96,7 +96,7 @@ def _vocabulary(*dumped: bytes) -> Vocabulary:
 
 
 def in_columns(statistics: Statistics, columns: np.ndarray, width: int) -> Statistics:
-    """Return statistics whose column k has moved to columns[k] of `width`, the others being empty."""
+    """Return statistics with column k moved to columns[k] of `width`, the remaining ones empty."""
 
     def moved(table: ExactSums) -> ExactSums:
         values = table.values if table.sparse else csr_array(table.values)
@@ -108,7 +108,7 @@ def in_columns(statistics: Statistics, columns: np.ndarray, width: int) -> Stati
 
 
 def picked(statistics: Statistics, columns: np.ndarray) -> Statistics:
-    """Return statistics of the named columns alone, in this order, in the form that `fit` gives them."""
+    """Return statistics of the given columns, in this order, in the form of `fit`."""
 
     def chosen(table: ExactSums) -> ExactSums:
         if not table.sparse:
@@ -135,7 +135,7 @@ def widened(statistics: Statistics, width: int) -> Statistics:
 
 
 def with_classes(statistics: Statistics, places: np.ndarray, n_classes: int) -> Statistics:
-    """Return statistics whose class k has become class places[k] of `n_classes`; everything stays the last row."""
+    """Return statistics with class k renumbered to places[k] of `n_classes`; the total stays the last row."""
 
     def moved(table: ExactSums) -> ExactSums:
         rows = np.append(places, n_classes)

@@ -1,4 +1,4 @@
-"""Documents that are elsewhere: what the classifiers ask of documents, answered by passes over parts."""
+"""Remote training documents: the classifiers' queries, answered by passes over parts."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from surebayes.errors import BadInput
 
 
 class PartsRunner(Protocol):
-    """Whatever can ask every part and add up the answers."""
+    """Engine that runs a task on every part and merges the answers."""
 
     def run(self, task: Any, what: str) -> Any:
-        """Ask every part by a task, and add up its answers; `what` says for whom."""
+        """Run a task on every part, and merge the answers; `what` names the pass."""
         ...
 
 
 @dataclass(slots=True)
 class Plan:
-    """What a classifier will ask before it has learnt anything, found by letting it learn from two documents."""
+    """Queries of a classifier before it has learnt anything, found by a trial fit on two documents."""
 
     requests: list[SumsRequest] = field(default_factory=list)
     sample: bool = False
 
     @classmethod
     def of(cls, classifier: CountClassifier) -> Plan:
-        """Find what the first pass can answer already."""
+        """Find the queries that the first pass can answer."""
         plan, trial = cls(), clone(classifier)
         if not isinstance(getattr(trial, "prior", "fit"), str):
-            trial.set_params(prior=[0.5, 0.5])  # the given one may be for other classes
+            trial.set_params(prior=[0.5, 0.5])  # the given prior may be for more classes
         if np.ndim(getattr(trial, "alpha", 0.0)):
-            trial.set_params(alpha=1.0)  # and pseudo-counts for other columns
+            trial.set_params(alpha=1.0)  # and pseudo-counts for more columns
         if getattr(trial, "class_prior", None) is not None:
             trial.set_params(class_prior=None)
         trial._prepare(2, np.array([0, 1]), False)
@@ -56,17 +56,17 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Rehearsal(TrainingDocuments):
-    """A few documents that note what is asked of them."""
+    """Training documents that record every query."""
 
     plan: Plan = field(default_factory=Plan)
 
     def statistics(self, represent: Representation | None, sums: Sequence[str], compact: bool = False) -> Statistics:
-        self._note(SumsRequest(represent, tuple(sums)))
+        self._record(SumsRequest(represent, tuple(sums)))
         return TrainingDocuments.statistics(self, represent, sums, compact)
 
     def presence(self, by_class: bool = True) -> Statistics:
         if not by_class:
-            self._note(SumsRequest(None, ("presence",), by_class=False))
+            self._record(SumsRequest(None, ("presence",), by_class=False))
         plain = TrainingDocuments(self.rows, self.labels, self.n_classes, self.contrasts)
         return plain.presence(by_class) if not by_class else self.statistics(None, ("presence",))
 
@@ -74,27 +74,27 @@ class _Rehearsal(TrainingDocuments):
         self.plan.sample = True
         return TrainingDocuments(self.rows, self.labels, self.n_classes, self.contrasts)
 
-    def _note(self, request: SumsRequest) -> None:
+    def _record(self, request: SumsRequest) -> None:
         if request.plain and request not in self.plan.requests:
             self.plan.requests.append(request)
 
 
 @dataclass(slots=True)
 class Inquiry:
-    """What was asked of the parts so far and what they answered; new questions are passes of the engine.
+    """Queries so far and their answers; a new query is a pass of the engine.
 
     Attributes
     ----------
     engine : PartsRunner
-        Asks the parts.
+        The engine.
     reader, classes
-        How parts are read, and the classes of all of them.
+        Reader of the parts, and all classes.
     n_documents : int
-        How many there are in all parts.
+        Number of documents in all parts.
     known : list of (Request, Statistics)
-        Sums that were asked for in the first pass.
+        Sums of the first pass.
     draws : bool
-        Whether a sample will be wanted: it is then drawn in the next pass, whatever that is for.
+        Whether a sample will be needed: it is then drawn in the next pass.
     """
 
     engine: PartsRunner
@@ -108,34 +108,34 @@ class Inquiry:
     measured: tuple[Representation, list[tuple[Fraction, Fraction]]] | None = None
 
     def statistics(self, request: SumsRequest) -> Statistics:
-        """Return sums: of one pass, or of none where the same was asked before."""
+        """Return sums, from one pass, or from the cache."""
         for known, statistics in self.known:
             if known == request:
                 return statistics
-        return self._ask("sums", requests=[request]).statistics[0]
+        return self._run_pass("sums", requests=[request]).statistics[0]
 
     def lengths(self, z: Representation, classes: Sequence[int]) -> list[tuple[Fraction, Fraction]]:
-        """Return lengths of rows and weights, added up for each class: one pass."""
+        """Return lengths of rows and weights, summed by class: one pass."""
         if self.measured is None or self.measured[0] != z:
-            answer = self._ask("lengths of documents", lengths=[(z, c) for c in classes])
+            answer = self._run_pass("lengths of documents", lengths=[(z, c) for c in classes])
             self.measured = z, answer.lengths
         return self.measured[1]
 
     def sample(self) -> tuple[csr_array, Any, Any]:
-        """Return the sample that one machine would take: of an earlier pass, or of one of its own."""
+        """Return the same sample as on one machine: from an earlier pass, or from a new one."""
         if self.drawn is None:
-            self._ask("a sample of documents", draw=self._draw())
+            self._run_pass("a sample of documents", draw=self._draw())
         assert self.drawn is not None
         while len(self.drawn[2]) < min(sampling.LARGEST, self.n_documents) and self.share < 1:
-            # many copies: the share that was drawn holds fewer distinct documents than expected
-            self._ask("a larger sample", draw=Draw(min(1.0, 8 * self.share), sampling.LARGEST))
+            # many copies: the drawn share holds fewer distinct documents than expected
+            self._run_pass("a larger sample", draw=Draw(min(1.0, 8 * self.share), sampling.LARGEST))
         return self.drawn
 
     def _draw(self) -> Draw:
         share = 1.05 * sampling.LARGEST / self.n_documents + 10 / self.n_documents
         return Draw(min(1.0, share), sampling.LARGEST)
 
-    def _ask(self, what: str, draw: Draw | None = None, **fields: Any) -> Answer:
+    def _run_pass(self, what: str, draw: Draw | None = None, **fields: Any) -> Answer:
         if draw is None and self.draws and self.drawn is None:
             draw = self._draw()
         answer: Answer = self.engine.run(Pass(self.reader, draw=draw, classes=self.classes, **fields), what)
@@ -154,7 +154,7 @@ class Inquiry:
 
 
 class ScatteredDocuments(TrainingDocuments):
-    """Training documents in parts, each read where an engine reads it; here are only their sums."""
+    """Training documents in parts, each read by an engine; only their sums are held here."""
 
     __slots__ = ("_columns", "_inquiry")
     _columns: int
@@ -194,17 +194,17 @@ class ScatteredDocuments(TrainingDocuments):
         return self._inquiry.statistics(SumsRequest(None, ("presence",), by_class))
 
     def lengths(self, z: Representation, c: int) -> tuple[Fraction, Fraction]:
-        """Add up the lengths of rows, and weights."""
+        """Sum the lengths of rows, and weights."""
         return self._inquiry.lengths(z, range(len(self.contrasts)) if z.class_specific else [0])[c]
 
     def sample(self) -> TrainingDocuments:
-        """Return the bounded sample that one machine would take."""
+        """Return the same bounded sample as on one machine."""
         rows, labels, weight = self._inquiry.sample()
         return TrainingDocuments(rows, labels, self.n_classes, self.contrasts, weight)
 
 
 def settle(statistics: Statistics) -> None:
-    """Give the tables the form that `fit` gives them."""
+    """Convert the tables to the form of `fit`."""
     for name in (*SUMS, "documents"):
         table = getattr(statistics, name)
         if table is not None:

@@ -1,4 +1,4 @@
-"""Passes over parts by an executor of `concurrent.futures`, or by nobody else."""
+"""Passes over parts, by an executor of `concurrent.futures` or in this process."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from surebayes.cluster.progress import bar
 from surebayes.errors import BadInput, PartFailed
 
 UNKNOWN_WORKERS = 128
-"""How many workers an executor is taken to have that doesn't say."""
+"""Assumed number of workers of an executor that does not state one."""
 
 
 class ExecutorEngine:
-    """Asks parts by an executor, a few at a time, and adds each answer to the others as it comes.
+    """Runs a task on parts by an executor, a few at a time, and merges each answer as it arrives.
 
     Parameters
     ----------
     parts : list
         Pairs, or functions that return one.
     executor : Executor or None
-        None asks one part after the other in this process.
+        None processes one part after the other in this process.
     retries : int
-        How often a part is asked again after an error.
+        Number of retries of a part after an error.
     progress : bool or None
-        Whether a bar is shown; None shows it on a terminal.
+        Whether to show a progress bar; None shows it on a terminal.
     """
 
     def __init__(self, parts: list[Any], executor: Executor | None, retries: int = 2, progress: bool | None = None):
@@ -45,18 +45,18 @@ class ExecutorEngine:
         self.passes = 0
 
     def run(self, task: Any, what: str) -> Any:
-        """Ask every part; `task` is a `Pass`, or another function whose answers merge."""
+        """Run a task on every part; `task` is a `Pass`, or another function whose answers merge."""
         self.passes += 1
         total = task.nothing()
         with bar(f"pass {self.passes}: {what}", len(self.parts), self.progress) as advance:
-            for answer in self._here(task) if self.executor is None else self._there(task, self.executor):
+            for answer in self._run_locally(task) if self.executor is None else self._run_on(task, self.executor):
                 total = total.merge(answer)
                 if total.refusal:
                     return total
                 advance()
         return total
 
-    def _here(self, task: Any) -> Iterator[Any]:
+    def _run_locally(self, task: Any) -> Iterator[Any]:
         for number, part in enumerate(self.parts):
             for attempt in itertools.count():
                 try:
@@ -66,13 +66,13 @@ class ExecutorEngine:
                     if attempt >= self.retries:
                         raise
 
-    def _there(self, task: Any, executor: Executor) -> Iterator[Any]:
-        """Keep twice as many parts under way as there are workers; ask again where a part failed."""
+    def _run_on(self, task: Any, executor: Executor) -> Iterator[Any]:
+        """Keep twice as many parts in flight as there are workers; retry failed parts."""
         workers = getattr(executor, "_max_workers", None) or UNKNOWN_WORKERS
         waiting = iter(enumerate(self.parts))
         under_way: dict[Future[Any], int] = {}
         failures: dict[int, int] = {}
-        with _sent(task, executor) as ask:
+        with _submitted(task, executor) as ask:
             try:
                 while True:
                     for number, part in itertools.islice(waiting, max(0, 2 * workers - len(under_way))):
@@ -94,7 +94,7 @@ class ExecutorEngine:
 
 
 def _give_up(number: int, error: BaseException, too_often: bool) -> None:
-    """Raise what can't be helped by asking again."""
+    """Raise an error that no retry can fix."""
     if isinstance(error, BrokenExecutor):
         raise PartFailed(
             number,
@@ -108,8 +108,8 @@ def _give_up(number: int, error: BaseException, too_often: bool) -> None:
 
 
 @contextmanager
-def _sent(task: Any, executor: Executor) -> Iterator[Callable[[int, Any], Any]]:
-    """Return what is submitted for each part.
+def _submitted(task: Any, executor: Executor) -> Iterator[Callable[[int, Any], Any]]:
+    """Yield the function to submit for each part.
 
     Processes on this machine read the task, which holds the vocabulary and its weights, from a file, once each.
     """

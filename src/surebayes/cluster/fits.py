@@ -1,4 +1,4 @@
-"""Fits of classifiers on documents in parts, by whatever engine: the model that one machine would make, to the bit."""
+"""Distributed fits of classifiers by any engine, equal to those of one machine to the bit."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from surebayes.text.count_vectorizer import CountVectorizer
 def fit(
     estimator: Any, parts: Any, executor: Executor | None = None, *, retries: int = 2, progress: bool | None = None
 ) -> Any:
-    """Fit a classifier on documents that come in parts; the result is that of ``estimator.fit`` on all of them.
+    """Fit a classifier on documents in parts; the result is that of ``estimator.fit`` on all of them.
 
     Parameters
     ----------
     estimator : classifier of surebayes, Pipeline of vectorizer and classifier, or ViewPool
-        What is fitted, in place. A pipeline or a pool takes documents, a classifier alone rows of counts. A
+        The estimator to fit, in place. A pipeline or a pool takes documents, a classifier alone rows of counts. A
         `CountVectorizer` gets the vocabulary of all parts, `min_df` and the other limits included; a
         `HashingVectorizer` needs none.
     parts : sequence of pairs, or of functions that return a pair
-        (documents or rows, labels) each. Parts are read once in each pass, at most three times in all but for what
-        docs/scale.md lists; with functions no more than a few parts are in memory at a time.
+        (documents or rows, labels) each. Parts are read once in each pass, at most three times in all except as
+        listed in docs/scale.md; with functions at most a few parts are in memory at a time.
     executor : concurrent.futures.Executor, default=None
-        What reads the parts; None reads them here, one after the other.
+        Executor of the passes; None reads the parts in this process, one after the other.
     retries : int, default=2
-        How often a part that could not be read is tried again.
+        Number of retries of an unreadable part.
     progress : bool, default=None
-        Whether a bar is shown; None shows it on a terminal.
+        Whether to show a progress bar; None shows it on a terminal.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def fit(
     Raises
     ------
     BadInput
-        A part that doesn't fit the others; the message names it. The estimator is as it was.
+        A part that is inconsistent with the rest; the message names it. The estimator is unchanged.
     PartFailed
         A part that could not be read.
 
@@ -74,7 +74,7 @@ def fit(
 
 
 def fit_on(engine: PartsRunner, estimator: Any) -> Any:
-    """Fit an estimator on what an engine reads."""
+    """Fit an estimator on the documents of an engine."""
     if isinstance(estimator, ViewPool):
         from surebayes.cluster.pool_fits import fit_pool
 
@@ -87,7 +87,7 @@ def fit_on(engine: PartsRunner, estimator: Any) -> Any:
     if vectorizer is not None and not learns:
         vectorizer.fit([""])
     if vectorizer is not None and learns and not vectorizer._keeps_all():
-        requests = [request for request in requests if request.alone]  # rows are not known before the vocabulary is
+        requests = [request for request in requests if request.alone]  # rows need the vocabulary
     task = Pass(Reader(clone(classifier), [clone(t) if learns else t for t in transformers], learns), requests)
     answer = engine.run(task, "plain sums")
     if answer.refusal:
@@ -112,7 +112,7 @@ def _learn(
     known: list[tuple[SumsRequest, Statistics]],
     draws: bool,
 ) -> None:
-    """Let the classifier freeze its representation and sum documents, as in `fit`, wherever they are."""
+    """Run the classifier's `fit` on remote documents: freeze the representation, then sum."""
     assert answer.classes is not None
     assert answer.n_columns is not None
     reader = Reader(clone(classifier), transformers)
@@ -129,7 +129,7 @@ def _learn(
 
 
 def _in_common_columns(answer: Answer, vectorizer: CountVectorizer) -> list[Statistics]:
-    """Give the terms of all parts the columns that one machine would, and the sums with them."""
+    """Assign the terms of all parts the columns of one machine, and rearrange the sums."""
     terms = answer.terms
     if terms is None or not len(terms.known):
         raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
@@ -144,7 +144,7 @@ def _in_common_columns(answer: Answer, vectorizer: CountVectorizer) -> list[Stat
 
 
 def _taken_apart(estimator: Any) -> tuple[list[Any], CountClassifier]:
-    """Return the transformers and the classifier; TypeError for what can't be fitted in parts, and what to do."""
+    """Return the transformers and the classifier; raise TypeError, with advice, for an unsupported estimator."""
     steps = [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
     transformers, classifier = [step for step in steps[:-1] if step not in (None, "passthrough")], steps[-1]
     if isinstance(classifier, TunedNB):

@@ -19,9 +19,9 @@ from surebayes.errors import BadInput, PartFailed
 
 NEEDED = "Dask is an extra: pip install 'surebayes[dask]'"
 FAN_IN = 8
-"""Answers of tasks that are added up by another."""
+"""Answers that one task merges."""
 TOGETHER = 32
-"""Parts that a task asks at most: what is lost when its worker dies."""
+"""Most parts of one task: the work lost with its worker."""
 
 
 def fit_dask(
@@ -39,18 +39,18 @@ def fit_dask(
     Parameters
     ----------
     estimator : classifier of surebayes, Pipeline of vectorizer and classifier, or ViewPool
-        What is fitted, in place; see `fit`.
+        The estimator to fit, in place; see `fit`.
     parts : list, dask.bag.Bag or dask.dataframe.DataFrame
         A list of pairs (documents or rows, labels), of functions that return one, or of `Delayed` that become one; a
-        bag of (document, label) pairs; or a data frame. Whatever it is must be the same each time it is computed.
+        bag of (document, label) pairs; or a data frame. It must be the same each time it is computed.
     client : distributed.Client, default=None
         The cluster; the current client if None.
     text, label : str
         Columns of a data frame. For a classifier without a vectorizer all columns but `label` are counts.
     retries : int, default=2
-        How often a part that could not be read is tried again. What a dead worker had is done again in any case.
+        Number of retries of an unreadable part. The work of a dead worker is repeated in any case.
     progress : bool, default=None
-        Whether a bar is shown; None shows it on a terminal.
+        Whether to show a progress bar; None shows it on a terminal.
 
     Returns
     -------
@@ -59,8 +59,8 @@ def fit_dask(
 
     Notes
     -----
-    Parts are read where the workers are, answers are added up there, eight at a time, and one comes back here. Parts
-    given as pairs travel from here to the workers in each pass: give functions, or delayed ones, where they are large.
+    Parts are read on the workers, answers are merged there, eight at a time, and one is returned. Parts
+    given as pairs are sent to the workers in each pass: pass functions, or delayed ones, where they are large.
     """
     return fit_on(
         DaskEngine(delayed_parts(parts, estimator, text, label), the_client(client), retries, progress), estimator
@@ -73,12 +73,12 @@ def score_dask(estimator: Any, documents: Any, client: Any = None, *, text: str 
     Parameters
     ----------
     estimator : fitted classifier or Pipeline
-        What judges.
+        The model.
     documents : list, dask.bag.Bag or dask.dataframe.DataFrame
         A list of documents or rows in parts, of functions that return a part, or of `Delayed`; a bag of documents; or
         a data frame with a column of texts (for a classifier without a vectorizer, of counts alone).
     client : distributed.Client, default=None
-        Where a list is computed; the current client if None. Not needed for a bag or a data frame.
+        The cluster for a list; the current client if None. Not needed for a bag or a data frame.
     text : str
         The column of texts.
 
@@ -86,7 +86,7 @@ def score_dask(estimator: Any, documents: Any, client: Any = None, *, text: str 
     -------
     list of ndarray, Bag or DataFrame
         In the order of the documents: for a list the scores of each part; for a bag (label, score) pairs, for a data
-        frame two more columns, `predicted` and `score`, both not computed yet. More than two classes have the score of
+        frame two more columns, `predicted` and `score`, both lazy. With more than two classes the score is that of
         the predicted one.
     """
     judge = BatchScorer(estimator, text)
@@ -105,11 +105,11 @@ def _scores(estimator: Any, part: Any) -> Any:
 
 
 class DaskEngine:
-    """Asks parts by tasks of Dask and adds up the answers, on the workers.
+    """Runs a task on parts and merges the answers on the workers of Dask.
 
-    A task asks several parts one after the other and adds each answer to the others as it comes: an answer that is
-    handed to another task is packed, sent and unpacked, which costs more than adding it. The answers of tasks are added
-    up in a tree.
+    A Dask task processes several parts in turn and merges each answer at once: an answer that is
+    handed to another task is pickled, sent and unpickled, which costs more than merging. The answers of tasks are
+    merged in a tree.
     """
 
     def __init__(self, parts: list[Any], client: Any, retries: int = 2, progress: bool | None = None) -> None:
@@ -122,19 +122,19 @@ class DaskEngine:
         self.passes = 0
 
     def run(self, task: Any, what: str) -> Any:
-        """Ask every part."""
+        """Run a task on every part."""
         self.passes += 1
         distributed = _distributed()
-        cloudpickle = import_module("cloudpickle")  # what users define in a notebook travels, too
+        cloudpickle = import_module("cloudpickle")  # definitions in a notebook are pickled too
         packed = PackedTask(cloudpickle.dumps(task, protocol=5))
-        shared = _lazy(packed, traverse=False)  # one copy for a worker, whatever the number of parts
+        shared = _lazy(packed, traverse=False)  # one copy per worker, whatever the number of parts
         names = {f"part-{numbers[0]}-{uuid.uuid4().hex}": numbers for numbers in self._together()}
-        again = 0 if self._computed else self.retries  # else Dask itself tries again
+        again = 0 if self._computed else self.retries  # else Dask itself retries
         answers = [
-            _lazy(_ask)(shared, numbers, self._parts_of(numbers), again, dask_key_name=n)
+            _lazy(_process)(shared, numbers, self._parts_of(numbers), again, dask_key_name=n)
             for n, numbers in names.items()
         ]
-        level, covers = answers, dict(names)  # which parts a task has to do with
+        level, covers = answers, dict(names)  # the parts behind each task
         while len(level) > 1:
             fans = [level[k : k + FAN_IN] for k in range(0, len(level), FAN_IN)]
             level = [_lazy(merged)(fan) for fan in fans]
@@ -148,7 +148,7 @@ class DaskEngine:
         sizes = {future.key: len(names[future.key]) for future in futures}
         with bar(f"pass {self.passes}: {what}", len(self.parts), self.progress) as advance:
             waiting = distributed.as_completed(futures)
-            del futures  # an answer is let go as soon as it was added to others
+            del futures  # an answer is released as soon as it is merged
             for future in waiting:
                 for _ in range(sizes[future.key]):
                     advance()
@@ -164,26 +164,26 @@ class DaskEngine:
 
     @property
     def _computed(self) -> bool:
-        """Whether there are parts that Dask computes."""
+        """Whether Dask computes some of the parts."""
         return any(hasattr(part, "__dask_graph__") for part in self.parts)
 
     def _parts_of(self, numbers: range) -> Any:
-        """Return parts as an argument of a task; Dask doesn't look into those that it need not compute."""
+        """Return parts as an argument of a task; Dask does not traverse those that it need not compute."""
         parts = [self.parts[k] for k in numbers]
         return [_delayed(part) for part in parts] if self._computed else _lazy(parts, traverse=False, pure=False)
 
     def _together(self) -> list[range]:
-        """Return the parts that each task asks: four tasks a worker, and no more than `TOGETHER` parts each.
+        """Return the parts of each task: four tasks a worker, and no more than `TOGETHER` parts each.
 
-        Parts that Dask computes are all in a worker's memory before a task begins, so that each has a task of its own.
+        Parts that Dask computes are all in a worker's memory before a task begins, so that each has its own task.
         """
         threads = sum(self.client.nthreads().values()) or 1
         size = 1 if self._computed else min(TOGETHER, -(-len(self.parts) // (4 * threads)))
         return [range(k, min(k + size, len(self.parts))) for k in range(0, len(self.parts), size)]
 
 
-def _ask(packed: PackedTask, numbers: range, parts: list[Any], retries: int) -> Any:
-    """Ask parts one after the other, each again where it could not be read; add up the answers."""
+def _process(packed: PackedTask, numbers: range, parts: list[Any], retries: int) -> Any:
+    """Process parts in turn, with retries; merge the answers."""
     task = packed.unpacked()
     total = task.nothing()
     for number, part in zip(numbers, parts):
@@ -219,7 +219,7 @@ def delayed_parts(parts: Any, estimator: Any, text: str, label: str) -> list[Any
 
 
 def _delayed(part: Any) -> Any:
-    """Return a part that tasks can share: what is delayed already, else the thing itself, not looked into."""
+    """Return a part that tasks can share: delayed as it is, anything else wrapped without traversal."""
     return part if hasattr(part, "__dask_graph__") else _lazy(part, traverse=False, pure=False)
 
 

@@ -1,4 +1,4 @@
-"""Fits and scores on Spark: partitions come as Arrow batches, answers travel as bytes and are added up in a tree."""
+"""Fits and scores on Spark: partitions arrive as Arrow batches, answers travel as bytes and are merged in a tree."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from surebayes.errors import BadInput, PartFailed
 
 NEEDED = "Spark is an extra: pip install 'surebayes[spark]' (and a Java runtime)"
 FAN_IN = 8
-"""Answers that are added up by one task."""
+"""Answers that one task merges."""
 ANSWER = "number long, pieces long, piece long, packed binary"
 PIECE = 4 << 20
-"""Answers travel in rows of so many bytes at most: Spark copies a row several times in memory."""
+"""Largest row of an answer, in bytes: Spark copies a row several times in memory."""
 HOME = 16
-"""In how many goes the rows of the sum come home: Spark's driver holds those of one in memory."""
+"""Number of batches in which the result is collected: Spark's driver holds one at a time in memory."""
 
 
 def fit_spark(estimator: Any, dataframe: Any, text: str = "text", label: str = "label") -> Any:
@@ -31,10 +31,10 @@ def fit_spark(estimator: Any, dataframe: Any, text: str = "text", label: str = "
     Parameters
     ----------
     estimator : Pipeline of vectorizer and classifier of surebayes, or ViewPool
-        What is fitted, in place; see `fit`.
+        The estimator to fit, in place; see `fit`.
     dataframe : pyspark.sql.DataFrame
-        Documents and labels. It is computed anew in each pass and must hold the same rows each time: cache it, or
-        write it down first, where it comes from a source that changes or from a random sample.
+        Documents and labels. It is recomputed in each pass and must hold the same rows each time: cache it, or
+        write it to storage first, if it comes from a changing source or a random sample.
     text, label : str
         Columns: documents (strings or binary) and labels (strings, whole numbers or truth values).
 
@@ -46,7 +46,7 @@ def fit_spark(estimator: Any, dataframe: Any, text: str = "text", label: str = "
     Notes
     -----
     A partition is read some 10,000 rows at a time (``spark.sql.execution.arrow.maxRecordsPerBatch``), so its size
-    doesn't matter. Failed tasks are tried again as often as Spark is told to (``spark.task.maxFailures``). Workers
+    doesn't matter. ``spark.task.maxFailures`` limits the attempts of a failed task. Workers
     need surebayes installed.
     """
     _columns_there(dataframe, text, label)
@@ -64,17 +64,17 @@ def score_spark(estimator: Any, dataframe: Any, text: str = "text") -> Any:
     Parameters
     ----------
     estimator : fitted Pipeline or ViewPool
-        What judges.
+        The model.
     dataframe : pyspark.sql.DataFrame
         Documents.
     text : str
-        Their column.
+        Column of the documents.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        The same rows with two more columns, `predicted` and `score`; not computed yet. More than two classes have the
-        score of the predicted one.
+        The same rows with two more columns, `predicted` and `score`; lazy. With more than two classes the score is that
+        of the predicted one.
     """
     _columns_there(dataframe, text)
     from pyspark.sql import types
@@ -92,15 +92,15 @@ def score_spark(estimator: Any, dataframe: Any, text: str = "text") -> Any:
 
 
 class SparkEngine:
-    """Asks the partitions of a data frame of two columns, documents and labels."""
+    """Runs a task on the partitions of a data frame of two columns, documents and labels."""
 
     def __init__(self, dataframe: Any) -> None:
         self.dataframe = dataframe
         self.partitions: int | None = None
 
     def run(self, task: Any, what: str) -> Any:
-        """Ask every partition."""
-        cloudpickle = import_module("pyspark.cloudpickle")  # what users define in a notebook travels, too
+        """Run a task on every partition."""
+        cloudpickle = import_module("pyspark.cloudpickle")  # definitions in a notebook are pickled too
         session = self.dataframe.sparkSession
         shared = session.sparkContext.broadcast(PackedTask(cloudpickle.dumps(task)))
         try:
@@ -112,7 +112,7 @@ class SparkEngine:
                 answers = answers.repartition(width, "number").mapInArrow(_added, ANSWER)
             rows = answers.repartition(HOME, "piece").toLocalIterator()
             total = task.nothing()
-            for answer in _whole(tuple(row) for row in rows):  # one, or more if Spark made more partitions than it said
+            for answer in _whole(tuple(row) for row in rows):  # more than one if Spark made extra partitions
                 total = total.merge(answer)
         except Exception as error:
             raise _named(error) from error
@@ -122,7 +122,7 @@ class SparkEngine:
 
 
 class _Asking:
-    """The function that Spark calls with the batches of a partition."""
+    """The function that Spark applies to the batches of a partition."""
 
     def __init__(self, task: Any) -> None:
         self.task = task
@@ -141,7 +141,7 @@ class _Asking:
 
 
 def _added(batches: Iterable[Any]) -> Iterator[Any]:
-    """Add up the answers of a partition."""
+    """Merge the answers of a partition."""
     rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns)))
     total = None
     for answer in _whole(rows):
@@ -151,7 +151,7 @@ def _added(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _in_pieces(answer: Any, number: int) -> Iterator[Any]:
-    """Pack an answer into rows."""
+    """Split a pickled answer into rows."""
     import pyarrow
 
     packed = memoryview(pickle.dumps(answer, protocol=5))
@@ -163,7 +163,7 @@ def _in_pieces(answer: Any, number: int) -> Iterator[Any]:
 
 
 def _whole(rows: Iterable[tuple[int, int, int, Any]]) -> Iterator[Any]:
-    """Unpack each answer once all of its pieces are there, in whatever order they come."""
+    """Unpickle each answer once all of its pieces have arrived, in any order."""
     waiting: dict[int, dict[int, Any]] = {}
     for number, pieces, piece, packed in rows:
         known = waiting.setdefault(number, {})
@@ -193,6 +193,6 @@ def _columns_there(dataframe: Any, *names: str) -> None:
 
 
 def _named(error: Exception) -> Exception:
-    """Return the error of a part where Spark's own message, a page of Java, holds one; else what Spark said."""
+    """Return the error of a part if Spark's message, a page of Java, contains one; else Spark's error."""
     match = re.search(r"surebayes\.errors\.PartFailed: part (\d+) could not be read: (.*)", str(error))
     return PartFailed(int(match[1]), match[2].strip()) if match else error

@@ -1,4 +1,4 @@
-"""Reading one part of the training documents: a pair of documents and labels becomes rows and class numbers."""
+"""Reading of one part of the training documents: from documents and labels to rows and class numbers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from surebayes.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The documents of one part, with the classes and columns that it knows of itself."""
+    """Documents of one part, with their classes and columns."""
 
     rows: csr_array
     labels: Any
     classes: np.ndarray
     multilabel: bool
-    names: np.ndarray | None = None  # of the columns, where the part names them
-    terms: CountVectorizer | None = None  # fitted on this part alone, where columns are terms yet to be agreed on
+    names: np.ndarray | None = None  # of the columns, if the part has names
+    terms: CountVectorizer | None = None  # fitted on this part alone, where columns are terms without numbers yet
 
     def documents(self, classes: np.ndarray | None) -> TrainingDocuments:
         """Return the documents with labels that are numbers among `classes` (None: the part's own)."""
@@ -42,9 +42,9 @@ class Part:
 
 @dataclass(slots=True)
 class Reader:
-    """How a part is read: by the transformers in front of a classifier, if any, and by the classifier's own checks.
+    """Reader of parts: the transformers in front of a classifier, if any, and the classifier's validation.
 
-    `learns` says that the first transformer is a CountVectorizer whose vocabulary is yet to be learnt.
+    `learns` means that the first transformer is a CountVectorizer without a vocabulary yet.
     """
 
     classifier: CountClassifier
@@ -52,7 +52,7 @@ class Reader:
     learns: bool = False
 
     def read(self, source: Any) -> Part | int | None:
-        """Read a part; of one without documents the number of its columns, None if it has none."""
+        """Read a part; for one without documents return the number of its columns, None if unknown."""
         X, y = pair_of(source)
         try:
             return self._read(X, y)
@@ -79,7 +79,7 @@ class Reader:
             rows = checker._rows(X, reset=True)
         else:  # no document of the part has a term
             rows = csr_array(X)
-        known = getattr(self.classifier, "n_features_in_", None)  # from the first pass on
+        known = getattr(self.classifier, "n_features_in_", None)  # set from the first pass on
         if known is not None and rows.shape[1] != known:
             raise ValueError(f"it has {rows.shape[1]} columns, and had {known} when it was first read.")
         return Part(rows, labels, classes, multilabel, getattr(checker, "feature_names_in_", None), terms)
@@ -109,12 +109,12 @@ def _labels(y: Any) -> tuple[Any, np.ndarray, bool]:
 def single_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return class numbers and classes of labels, one a document."""
     classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
-    check_classification_targets(np.tile(classes, 2))  # twice: a small part may well have a document for each class
+    check_classification_targets(np.tile(classes, 2))  # twice: a small part may have one document per class
     return codes.astype(np.int64), classes
 
 
 def _learnt_rows(vectorizer: CountVectorizer, documents: Any) -> Any:
-    """Count the terms of a part in a vocabulary of its own, which may be empty."""
+    """Count the terms of a part in a local vocabulary, which may be empty."""
     documents = list(documents)
     try:
         return vectorizer.fit_transform(documents)
@@ -126,7 +126,7 @@ def _learnt_rows(vectorizer: CountVectorizer, documents: Any) -> Any:
 
 
 def _places(some: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return the number of each label among all classes, which are sorted."""
+    """Return the index of each label among all classes, which are sorted."""
     places = np.minimum(np.searchsorted(known, some), len(known) - 1)
     if not (known[places] == some).all():
         strange = some[known[places] != some].tolist()[0]

@@ -1,7 +1,7 @@
-"""One pass over the parts: what is asked of every part, what a part answers, and how answers add up.
+"""One pass over the parts: requests, answers, and their merge.
 
 Answers are a commutative monoid, to the bit: sums of integers, exact totals, the documents of smallest digests, sets of
-labels and terms. So neither the order of the parts nor the shape of the tree in which answers are added shows.
+labels and terms. So neither the order of the parts nor the shape of the merge tree matters.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from surebayes.errors import BadInput, PartFailed
 
 A = TypeVar("A")
 GATHERED_BYTES = 1 << 30
-"""Up to this size a table is plain while parts are added to it, whatever form it has in the end."""
+"""Up to this size a table is dense during merging, whatever its final form."""
 
 
 @dataclass(frozen=True, slots=True)
 class SumsRequest:
-    """Sums that are wanted: those of `TrainingDocuments.statistics`, by class or of all documents as one class."""
+    """Request for sums: those of `TrainingDocuments.statistics`, by class or of all documents as one class."""
 
     represent: Representation | None
     sums: tuple[str, ...]
@@ -50,7 +50,7 @@ class SumsRequest:
 
     @property
     def alone(self) -> bool:
-        """Whether what a term adds doesn't depend on the document's other terms."""
+        """Whether the contribution of a term is independent of the document's other terms."""
         return self.plain and (self.represent is None or self.represent.norm is None)
 
     def answer(self, documents: TrainingDocuments) -> Statistics:
@@ -62,7 +62,7 @@ class SumsRequest:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Which documents are sent as a sample: those whose digest lies in the lowest `share`, at most `bound`."""
+    """Request for a sample: the documents with a digest in the lowest `share`, at most `bound`."""
 
     share: float
     bound: int
@@ -78,7 +78,7 @@ class Draw:
 
 @dataclass(slots=True)
 class Answer:
-    """What a part, or several together, answered; an empty one adds nothing."""
+    """Answer of one or several parts; an empty one adds nothing."""
 
     n_documents: int = 0
     classes: np.ndarray | None = None
@@ -91,16 +91,16 @@ class Answer:
     sample: tuple[csr_array, Any, Any] | None = None
     bound: int = 0
     by_class: list[bool] = field(default_factory=list)  # whether the rows of each statistics are the classes
-    first: int | None = None  # the number of a part that is in it, for messages
-    refusal: str | None = None  # why a part can't be used: this is final, nobody tries again
+    first: int | None = None  # the number of one of its parts, for messages
+    refusal: str | None = None  # the reason why a part is unusable: final, without retries
 
     def copy(self) -> Answer:
-        """Return an answer that shares nothing that `merge` changes."""
+        """Return a copy that `merge` may change."""
         terms = None if self.terms is None else self.terms.copy()
         return replace(self, statistics=[s.copy() for s in self.statistics], terms=terms)
 
     def merge(self, other: Answer) -> Answer:
-        """Add another answer to this one, which is used up; the other one stays as it is."""
+        """Add another answer to this one in place; the other one stays unchanged."""
         if self.refusal or other.refusal:
             return self if self.refusal else other
         try:
@@ -135,7 +135,7 @@ class Answer:
             )
 
     def _check_alike(self, other: Answer) -> None:
-        """Refuse parts that can't belong to one set of documents."""
+        """Refuse inconsistent parts."""
         here, there = self.first, other.first
         if (self.names is None) != (other.names is None) or not np.array_equal(_none(self.names), _none(other.names)):
             raise BadInput(
@@ -171,7 +171,7 @@ class Answer:
             answer.classes = union
 
     def _share_columns(self, other: Answer) -> None:
-        """Give the other part's terms the numbers they have here; tables get room for more terms, to grow seldom."""
+        """Renumber the other part's terms to those here; tables get spare capacity."""
         if self.terms is None or other.terms is None:
             return
         places = self.terms.merge(other.terms)
@@ -182,7 +182,7 @@ class Answer:
         other.statistics = [in_columns(s, places, width) for s in other.statistics]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tables travel sparse where that is smaller, in the smallest type that holds their sums."""
+        """Send tables sparse where that is smaller, in the smallest type that holds their sums."""
         state = {name: getattr(self, name) for name in self.__slots__}
         return {**state, "statistics": [s.with_tables(_light) for s in self.statistics]}
 
@@ -197,7 +197,7 @@ def _none(names: np.ndarray | None) -> np.ndarray:
 
 
 def kind_of(labels: np.ndarray) -> str:
-    """Return what kind of labels these are."""
+    """Return the kind of labels."""
     kinds = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text", "S": "bytes"}
     if labels.dtype.kind != "O":
         return kinds.get(labels.dtype.kind, str(labels.dtype))
@@ -205,7 +205,7 @@ def kind_of(labels: np.ndarray) -> str:
 
 
 def _plain(table: ExactSums) -> ExactSums:
-    """Return a table to which many others are added: in place, at the cost of what they have, where it is plain."""
+    """Return a table for many additions: dense tables are updated in place, at the cost of the addend's entries."""
     if not table.sparse or 8 * table.shape[0] * table.shape[1] > GATHERED_BYTES:
         return table
     return ExactSums(table.values.toarray(), table.bits, table.totals)
@@ -232,7 +232,7 @@ def _of_type(table: ExactSums, values: csr_array, data: np.ndarray) -> ExactSums
 
 @dataclass(slots=True)
 class Pass:
-    """A task: what each part is asked."""
+    """A task: the request to each part."""
 
     reader: Reader
     requests: list[SumsRequest] = field(default_factory=list)
@@ -245,10 +245,10 @@ class Pass:
         return Answer()
 
     def __call__(self, number: int, source: Any) -> Answer:
-        """Ask one part.
+        """Process one part.
 
-        A part that can't be used is answered with a refusal; any other error is raised as `PartFailed`, and it may
-        be worth trying again.
+        The answer for an unusable part is a refusal; any other error is raised as `PartFailed`, and a retry may
+        help.
         """
 
         def ask() -> Answer:
@@ -259,7 +259,7 @@ class Pass:
         return asked(number, ask, self.refusal)
 
     def refusal(self, why: str) -> Answer:
-        """Return the answer of a part that can't be used."""
+        """Return the answer for an unusable part."""
         return Answer(refusal=why)
 
     def _ask(self, part: Part) -> Answer:
@@ -280,7 +280,7 @@ class Pass:
 
 
 def asked(number: int, ask: Callable[[], A], refuse: Callable[[str], A]) -> A:
-    """Ask a part; name it where it can't be used, which is final, or can't be read, which may be worth another try."""
+    """Process a part; name it in a refusal, which is final, or in a read error, which may be retried."""
     try:
         return ask()
     except (BadInput, OverflowError) as error:
@@ -290,21 +290,21 @@ def asked(number: int, ask: Callable[[], A], refuse: Callable[[str], A]) -> A:
 
 
 def merged(answers: Sequence[Any]) -> Any:
-    """Add up answers, which stay as they are: an engine may need them again."""
+    """Merge answers without changing them: an engine may need them again."""
     total = answers[0].copy()
     for answer in answers[1:]:
         total = total.merge(answer)
     return total
 
 
-# ---- how a task travels: as bytes, which a worker unpacks once for all of its parts
+# ---- transport: a task is bytes, which a worker unpickles once for all of its parts
 
 _latest: tuple[str, Any] = ("", None)
 _unpacking = Lock()
 
 
 class PackedTask:
-    """A task as bytes: a scheduler that passes it on need not unpack a large vocabulary and pack it again."""
+    """A pickled task: the scheduler passes it on without unpickling a large vocabulary."""
 
     __slots__ = ("name", "packed")
 
@@ -318,7 +318,7 @@ class PackedTask:
 
 
 def unpacked(name: str, read: Callable[[], bytes]) -> Any:
-    """Return the task of this name; a process keeps the last one that it read."""
+    """Return the task of this name; a process caches the last one."""
     global _latest
     with _unpacking:
         if _latest[0] != name:

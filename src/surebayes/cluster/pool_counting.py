@@ -1,4 +1,4 @@
-"""The counts of a pool's views, part by part: for each class and view its columns and in how many documents each is."""
+"""Counts of a pool's views: for each class and view, columns and their document frequencies."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Columns = npt.NDArray[np.uint32]
 
 @dataclass(slots=True)
 class Counts:
-    """The columns of one view in documents of one class, ascending, and in how many documents each is."""
+    """Columns of one view in the documents of one class, ascending, with their document frequencies."""
 
     columns: Columns = field(default_factory=lambda: np.empty(0, np.uint32))
     documents: Columns = field(default_factory=lambda: np.empty(0, np.uint32))
 
     def plus(self, other: Counts) -> Counts:
-        """Return the counts of both."""
+        """Return the sum of both counts."""
         if not len(self.columns) or not len(other.columns):
             return self if len(self.columns) else other
         columns = np.concatenate([self.columns, other.columns])
@@ -42,7 +42,7 @@ class Counts:
 def counted(
     views: Sequence[ViewSpec], batches: Iterable[tuple[list[Rows], list[int], list[int]]], classes: int
 ) -> list[list[Counts]]:
-    """Count documents, given in batches of rows, class numbers and how often each counts: by class, then by view."""
+    """Count documents, given in batches of rows, class numbers and multiplicities: by class, then by view."""
     sums = [Sums.new(view.width, classes) for view in views]
     for rows, labels, times in batches:
         weights = None if max(times, default=1) == 1 else ints(times)
@@ -63,7 +63,7 @@ def _by_class(table: Table) -> list[Counts]:
 
 
 def sums_of(view: ViewSpec, by_class: Sequence[Counts]) -> Sums:
-    """Return the sums that a pool has of a view whose counts these are."""
+    """Convert the counts of a view to a pool's sums."""
     columns = np.unique(np.concatenate([counts.columns for counts in by_class]))
     values = np.zeros((len(columns), len(by_class)), np.int32)
     for c, counts in enumerate(by_class):

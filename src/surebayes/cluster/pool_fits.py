@@ -1,4 +1,4 @@
-"""ViewPool on documents in parts: the pool that one machine would make, to the bit."""
+"""Distributed fits of ViewPool, equal to those of one machine to the bit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from surebayes.pool.view_pool import ViewPool
 
 
 def fit_pool(runner: PartsRunner, pool: ViewPool) -> ViewPool:
-    """Fit a pool on what an engine reads: two passes over the parts."""
+    """Fit a pool on the documents of an engine: two passes over the parts."""
     if not isinstance(pool.views, str):
         raise TypeError(
             "A ViewPool of views of one's own fits vectorizers and classifiers that it knows nothing of on the "
@@ -43,13 +43,13 @@ def fit_pool(runner: PartsRunner, pool: ViewPool) -> ViewPool:
 
 
 def _countable(reader: str, width: int) -> tuple[ViewSpec, ...]:
-    """Return the views of a pool of two classes and of more, each once: how many there are isn't known yet."""
+    """Return the views of pools of two and of more classes, each once: the number of classes is not known yet."""
     both = [view for n in (2, 3) for view in views_of("pool", reader, n, width)]
     return tuple(dict.fromkeys(view.replace(experts=()) for view in both))
 
 
 def _learn(runner: PartsRunner, engine: Engine, how: str, views: tuple[ViewSpec, ...], answer: PoolAnswer) -> None:
-    """Give a pool its counts, weigh its experts and fit its second stages: what `fit_contents` does with all rows."""
+    """Set the counts of a pool, weigh its experts and fit its second stages, as `fit_contents` does with all rows."""
     assert answer.classes is not None
     view_of = [views.index(view.replace(experts=())) for view in engine.views]
     labels, times, have = answer.codes, answer.times, answer.documents
@@ -72,7 +72,7 @@ def _learn(runner: PartsRunner, engine: Engine, how: str, views: tuple[ViewSpec,
 
 
 def _fetched(runner: PartsRunner, engine: Engine, counted: PoolAnswer, meant: np.ndarray) -> list[Rows]:
-    """Return the rows of the documents at these places, in this order."""
+    """Return the rows of the documents with these indices, in this order."""
     assert counted.classes is not None
     if not len(meant):
         return engine.cut([])

@@ -1,4 +1,4 @@
-"""The two passes over parts that a pool takes: counts and digests of all documents, then the rows of a few."""
+"""The two passes of a pool: counts and digests of all documents, then the rows of a few."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from surebayes.pool.document import Rows, documents_of, rows_of
 from surebayes.pool.specs import ViewSpec
 
 CHUNK = 256
-"""Documents that are cut into terms together."""
+"""Batch size of tokenisation, in documents."""
 
 
 @dataclass(slots=True)
 class PoolAnswer:
-    """What a part, or several together, answered; an empty one adds nothing.
+    """Answer of one or several parts; an empty one adds nothing.
 
     `digest`, `codes` (places in `classes`) and `times` are of the distinct documents of smallest digests, in the order
-    of digest and class: `per_class` of each class. `rows` are those of documents that were asked for, with the digest
+    of digest and class: `per_class` of each class. `rows` are those of the requested documents, with the digest
     and class of each.
     """
 
@@ -42,7 +42,7 @@ class PoolAnswer:
     refusal: str | None = None
 
     def copy(self) -> PoolAnswer:
-        """Return an answer that shares nothing that `merge` changes."""
+        """Return a copy that `merge` may change."""
         return replace(self, counts=[list(views) for views in self.counts], rows=list(self.rows))
 
     def merge(self, other: PoolAnswer) -> PoolAnswer:
@@ -82,7 +82,7 @@ class PoolAnswer:
 
 
 def lowest(digest: Digests, codes: Integers, times: Integers, bound: int) -> tuple[Digests, Integers, Integers]:
-    """Return the `bound` smallest digests of each class, with how often each occurs."""
+    """Return the `bound` smallest digests of each class, with their frequencies."""
     apart = distinct(digest, codes, times)
     digest, codes = digest[apart.first], codes[apart.first]
     within = np.zeros(len(codes), bool)
@@ -126,7 +126,7 @@ class _Read:
 
 
 def cut(reader: str, views: Sequence[ViewSpec], contents: Sequence[bytes | str]) -> list[Rows]:
-    """Read documents and cut them into the terms of each view, as arrays."""
+    """Read documents and tokenise them for each view, as arrays."""
     rows = rows_of(views, documents_of(views, contents, reader))
     return [
         Rows(
@@ -140,7 +140,7 @@ def cut(reader: str, views: Sequence[ViewSpec], contents: Sequence[bytes | str])
 
 @dataclass(frozen=True, slots=True)
 class _PoolPass(ABC):
-    """A question to every part: what it reads, and how it is asked."""
+    """A task on every part of a pool."""
 
     reader: str
     views: tuple[ViewSpec, ...]
@@ -150,11 +150,11 @@ class _PoolPass(ABC):
         return PoolAnswer()
 
     def __call__(self, number: int, source: Any) -> PoolAnswer:
-        """Ask one part."""
+        """Process one part."""
         return asked(number, lambda: self._read_answer(number, source), self.refusal)
 
     def refusal(self, why: str) -> PoolAnswer:
-        """Return the answer of a part that can't be used."""
+        """Return the answer for an unusable part."""
         return PoolAnswer(refusal=why)
 
     def _read_answer(self, number: int, source: Any) -> PoolAnswer:
@@ -163,12 +163,12 @@ class _PoolPass(ABC):
 
     @abstractmethod
     def _answer(self, number: int, part: _Read) -> PoolAnswer:
-        """Return the answer of a part that has documents."""
+        """Return the answer of a part with documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counting(_PoolPass):
-    """The first pass: how many documents of each class, the counts of each view, and the smallest digests."""
+    """First pass: the number of documents of each class, the counts of each view, and the smallest digests."""
 
     per_class: int
 
@@ -188,7 +188,7 @@ class Counting(_PoolPass):
 
 @dataclass(frozen=True, slots=True)
 class Fetching(_PoolPass):
-    """The second pass: the rows of the documents whose digests are wanted, `digests[c]` (ascending) for each class."""
+    """Second pass: the rows of the documents with the requested digests, `digests[c]` (ascending) for each class."""
 
     classes: np.ndarray
     digests: list[Digests]

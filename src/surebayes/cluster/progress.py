@@ -1,4 +1,4 @@
-"""A bar on the terminal: how many parts of a pass are done."""
+"""Progress bar: finished parts of a pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def bar(what: str, total: int, shown: bool | None) -> Iterator[Callable[[], None]]:
-    """Return a function to call for each part that is done; `shown` None shows the bar on a terminal only."""
+    """Yield a function to call for each finished part; `shown` None shows the bar on a terminal only."""
     if not (sys.stderr.isatty() if shown is None else shown):
         yield lambda: None
         return

@@ -1,4 +1,4 @@
-"""Labels and scores of many documents, as engines want them: of lists, of pairs, of data frames, of Arrow batches."""
+"""Batch scoring of lists, pairs, data frames and Arrow batches."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from surebayes.pool.view_pool import ViewPool
 
 
 def takes_documents(estimator: Any) -> bool:
-    """Whether an estimator takes documents as they are, not rows of counts."""
+    """Return whether an estimator takes raw documents, not rows of counts."""
     return hasattr(estimator, "steps") or isinstance(estimator, ViewPool)
 
 
 def judged(estimator: Any, documents: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the predicted label and the score of each document.
 
-    With two classes the score is above 0 for ``classes_[1]``; with more it is the predicted class's.
+    With two classes the score is above 0 for ``classes_[1]``; with more it is that of the predicted class.
     """
     scores = np.asarray(estimator.decision_function(documents))
     if scores.ndim == 1:
@@ -32,13 +32,13 @@ def judged(estimator: Any, documents: Any) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class BatchScorer:
-    """A fitted estimator for documents that come in batches of an engine."""
+    """Scorer for the batches of an engine."""
 
     estimator: Any
     text: str = "text"
 
     def of(self, documents: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels and scores; nothing of nothing."""
+        """Return labels and scores; empty arrays for no documents."""
         n = documents.shape[0] if hasattr(documents, "shape") else len(documents)
         if n:
             return judged(self.estimator, documents)
@@ -60,7 +60,7 @@ class BatchScorer:
         return frame.assign(predicted=labels, score=scores)
 
     def example(self, frame: Any) -> Any:
-        """Return what `frame` makes of an empty frame: the names and kinds of the columns."""
+        """Return the result of `frame` for an empty frame: the names and types of the columns."""
         return self.frame(frame.iloc[:0])
 
     def batches(self, batches: Iterable[Any]) -> Iterator[Any]:

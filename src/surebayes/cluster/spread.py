@@ -1,4 +1,4 @@
-"""A Filter's documents, read and cut into terms by the workers of a Dask cluster, and added up here."""
+"""Training documents of a Filter, read and tokenised by the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from surebayes.errors import BadInput, PartFailed
 from surebayes.pool.document import Rows
 
 PIECES, PIECE_BYTES = 32, 8 * 2**20
-"""Pieces of documents that travel together, and how many bytes they may be together."""
+"""Documents per message to a worker, and their largest total in bytes."""
 AHEAD = 3
-"""Tasks that each thread of a worker has, in hand or waiting."""
+"""Tasks per thread of a worker, running or queued."""
 
 
 class DaskSpread:
-    """Has the documents of `Filter.train` read and cut by the workers of a Dask cluster.
+    """Reads and tokenises the documents of `Filter.train` on the workers of a Dask cluster.
 
-    The filter is the one that it would be without, to the last byte. A worker that dies costs what it had in hand.
+    The filter is the same to the last byte as without a cluster. A dead worker costs only its running tasks.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class DaskSpread:
     timeout : float, default=10
         Seconds after which a scheduler that doesn't answer, or has no workers, is an error.
     retries : int, default=2
-        How often documents that could not be read are tried again.
+        Number of retries of unreadable documents.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class DaskSpread:
                 )
 
     def __call__(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        """Yield what the function makes of each item, in order, a few tasks ahead."""
+        """Map a function over items, in order, a few tasks ahead."""
         under_way: deque[Any] = deque()
         most = AHEAD * max(sum(self.client.nthreads().values()), 1)
         try:
@@ -89,7 +89,7 @@ class DaskSpread:
             self.client.cancel(list(under_way))
 
     def close(self) -> None:
-        """Leave the cluster."""
+        """Close the connection to the cluster."""
         if self._is_own_client:
             self.client.close()
 
@@ -107,7 +107,7 @@ def _release() -> str:
 
 
 def _together(items: Iterable[Any]) -> Iterator[list[Any]]:
-    """Put pieces together, up to a number and a size."""
+    """Batch documents, up to a number and a size."""
     together: list[Any] = []
     size = 0
     for item in items:
@@ -121,7 +121,7 @@ def _together(items: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 class _Sent:
-    """A function of documents as it travels: what it returns is made of bytes."""
+    """Serialised function of documents; its results are bytes."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function

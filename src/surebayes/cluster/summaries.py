@@ -1,7 +1,7 @@
-"""Summaries of scores that add up: evaluation and calibration on more documents than one machine wants to hold.
+"""Mergeable summaries of scores: evaluation and calibration on more documents than fit one machine.
 
-What few false alarms depend on, the top scores of the negatives, is kept exactly; the rest goes into a histogram whose
-bins are narrow in proportion to the score. Summaries of parts merge to the summary of the whole, in any order.
+The top scores of the negatives, which decide where false alarms are few, are kept exactly; the rest is in a histogram
+with bins proportional to the score. Merging the summaries of parts gives the summary of the whole, in any order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Numbers of scores by bin; bins are numbered in the order of their scores."""
+    """Counts of scores by bin, in ascending order."""
 
     bins: Integers = field(default_factory=lambda: np.empty(0, np.int64))
     counts: Integers = field(default_factory=lambda: np.empty(0, np.int64))
@@ -41,14 +41,14 @@ class Histogram:
         return Histogram(bins, counts)
 
     def around(self, bins: Integers) -> tuple[Integers, Integers]:
-        """Return how many scores lie in higher bins, and in these or higher ones."""
+        """Return the numbers of scores above the bins, and in or above them."""
         total = np.concatenate([[0], np.cumsum(self.counts)])
         above = total[-1] - total[np.searchsorted(self.bins, bins, side="right")]
         return above, total[-1] - total[np.searchsorted(self.bins, bins, side="left")]
 
 
 def bins_of(scores: Floats, bits: int) -> Integers:
-    """Return the bins of scores, each 2**-bits of a score wide; their numbers are in the order of scores.
+    """Return the bins of scores, each 2**-bits of a score wide; bin numbers are in the order of scores.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def bins_of(scores: Floats, bits: int) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class PositiveCounts:
-    """How many positives lie above, and at or above, each of some scores: what a second look adds to a summary."""
+    """Counts of positives above, and at or above, each of some scores: the result of the second pass."""
 
     scores: Floats  # ascending, distinct
     above: Integers
@@ -77,7 +77,7 @@ class PositiveCounts:
         return cls(scores, nothing, nothing)
 
     def count(self, scores: Any, y: Any) -> PositiveCounts:
-        """Return the counts with these scores' positives."""
+        """Return the counts with the positives of these scores added."""
         values, truth = _checked(scores, y)
         positives = np.sort(values[truth])
         above = len(positives) - np.searchsorted(positives, self.scores, side="right")
@@ -103,16 +103,16 @@ class PositiveCounts:
 
 @dataclass(frozen=True, slots=True)
 class ScoreSummary:
-    """What is remembered of scores and labels: the top scores of negatives exactly, the rest in a histogram.
+    """Summary of scores and labels: the top scores of negatives exactly, the rest as a histogram.
 
-    Thresholds for a false-alarm rate are exact order statistics as long as they lie among the kept scores. How many
-    positives lie above one is known up to those in the threshold's own bin, so rates of positives are given as
-    (low, high); a second look at the positives alone (`counter`, `with_positives`) makes both ends the same.
+    Thresholds for a false-alarm rate are exact order statistics while they lie among the kept scores. The number of
+    positives above one is known except within the threshold's bin, so rates of positives are given as
+    (low, high); a second pass over the positives (`counter`, `with_positives`) makes both ends equal.
 
     Parameters
     ----------
     top : int
-        Negatives kept, those with the highest scores.
+        Number of negatives kept, those with the highest scores.
     bits : int
         A bin of the histogram is 2**-bits of its score wide.
 
@@ -141,7 +141,7 @@ class ScoreSummary:
     counted: PositiveCounts | None = None
 
     def add(self, scores: Any, y: Any) -> ScoreSummary:
-        """Return the summary with more scores; `y` is true for positives."""
+        """Return the summary with more scores added; `y` is true for positives."""
         values, truth = _checked(scores, y)
         largest = np.sort(np.concatenate([self.largest, _largest(values[~truth], self.top)]))[::-1][: self.top]
         return replace(
@@ -173,7 +173,7 @@ class ScoreSummary:
         )
 
     def counter(self) -> PositiveCounts:
-        """Return what counts positives exactly at the scores kept, part by part; give it back to `with_positives`."""
+        """Return an empty counter of positives at the kept scores; pass its merged counts to `with_positives`."""
         return PositiveCounts.at(np.unique(self.largest))
 
     def with_positives(self, counted: PositiveCounts) -> ScoreSummary:
@@ -185,10 +185,10 @@ class ScoreSummary:
             )
         return replace(self, counted=counted)
 
-    # ---- what it answers
+    # ---- results
 
     def threshold(self, max_fpr: float, confidence: float, mislabelled: Mislabelled = (0, 0)) -> tuple[float, int]:
-        """Return what `order_statistic_threshold` of all negatives' scores returns: (threshold, allowed)."""
+        """Return (threshold, allowed), as `order_statistic_threshold` of all negatives' scores does."""
         allowed = allowed_above(self.n_negatives, max_fpr, confidence, mislabelled)
         return self._highest(allowed), allowed
 
@@ -234,7 +234,7 @@ class ScoreSummary:
     def certify(
         self, max_fpr: float = 0.001, confidence: float = 0.95, mislabelled: Mislabelled = (0, 0), **names: Any
     ) -> Certificate:
-        """Return the certificate of the threshold; its recall is the lower bound, its interval holds for both bounds.
+        """Return the certificate of the threshold; its recall is the lower bound, its interval covers both bounds.
 
         `names` are `model`, `pos_label` and `neg_label`, copied into the certificate.
         """
@@ -261,13 +261,13 @@ class ScoreSummary:
             **names,
         )
 
-    # ---- parts of it
+    # ---- parts
 
     def _histogram(self, scores: Floats) -> Histogram:
         return Histogram(*np.unique(bins_of(scores, self.bits), return_counts=True))
 
     def _highest(self, place: int) -> float:
-        """Return the negative score at a place, 0 the highest."""
+        """Return the negative score of a rank; rank 0 is the highest."""
         if place >= len(self.largest):
             raise ValueError(
                 f"The {place + 1:,}-th highest of {self.n_negatives:,} negatives is wanted and {len(self.largest):,} "

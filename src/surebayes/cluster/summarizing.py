@@ -1,4 +1,4 @@
-"""The scores of a model on documents in parts, summarized where the documents are."""
+"""Distributed scoring: scores of documents in parts, summarized where the documents are."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def summarize(
     Parameters
     ----------
     estimator : fitted classifier or Pipeline of two classes
-        What judges.
+        The model.
     parts : sequence of pairs, or of functions that return a pair
         (documents or rows, labels) each; documents that the model was not trained on. With `client` whatever
         `fit_dask` takes.
     executor : concurrent.futures.Executor, default=None
-        What reads and judges the parts; None does it here.
+        Executor of the pass; None runs it in this process.
     client : distributed.Client, default=None
-        A Dask cluster that does it instead.
+        A Dask cluster, instead of an executor.
     pos_label : label, default=None
-        Whose alarms are counted; ``classes_[1]`` if None. With ``classes_[0]`` scores are negated.
+        The positive class; ``classes_[1]`` if None. With ``classes_[0]`` scores are negated.
     exact : bool, default=True
-        Whether positives are counted exactly at the top scores of the negatives: every part is judged twice.
+        Whether to count positives exactly at the top scores of the negatives, in a second pass.
     top, bits : int
         See `ScoreSummary`.
     retries, progress
@@ -55,7 +55,7 @@ def summarize(
     Returns
     -------
     ScoreSummary
-        Ask it for `tpr_at_fpr`, `partial_auc`, `threshold` and `certify`.
+        With methods `tpr_at_fpr`, `partial_auc`, `threshold` and `certify`.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def _answered(answer: Summarized) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Summarized:
-    """What was found in some parts, or why one can't be used."""
+    """Merged results of some parts, or the reason why one is unusable."""
 
     result: Any
     refusal: str | None = None
@@ -104,7 +104,7 @@ class Summarized:
         return Summarized(self.result.merge(other.result))
 
     def copy(self) -> Summarized:
-        """Return itself: nothing changes it."""
+        """Return itself: it is immutable."""
         return self
 
 

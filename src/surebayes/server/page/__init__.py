@@ -1,1 +1,1 @@
-"""The page: what an administrator and a curious user see and do in a browser, rendered by the server."""
+"""Web interface for administrators and users, rendered by the server."""

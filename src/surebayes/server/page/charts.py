@@ -1,4 +1,4 @@
-"""Charts drawn by the server: plain SVG that needs no script, coloured by the style sheet."""
+"""Charts as plain SVG, without scripts, coloured by the style sheet."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def days(names: Sequence[str], counts: Sequence[dict[str, int]], kinds: Sequence
 
 
 def gauge(value: float, most: float, about: str) -> Markup:
-    """Draw how much of a budget is spent."""
+    """Draw the spent share of a budget."""
     spent = min(max(value / most, 0.0), 1.0) if most else 0.0
     level = "bad" if spent >= 0.8 else "warn" if spent >= 0.4 else "good"
     inside = [_rect("track", 0, 4, WIDTH, 20), _rect(level, 0, 4, max(WIDTH * spent, 2 if value else 0), 20)]
@@ -86,7 +86,7 @@ def gauge(value: float, most: float, about: str) -> Markup:
 
 
 def alarms(curve: Sequence[Sequence[float]], promised: float) -> Markup:
-    """Draw false alarms among known good mail, against the line that was promised."""
+    """Draw false alarms among known good messages, against the promised rate."""
     height, base = 190, 158
     seen = max(curve[-1][0], 1)
     most = nice_top(max(curve[-1][1], promised * seen))
@@ -105,14 +105,14 @@ def alarms(curve: Sequence[Sequence[float]], promised: float) -> Markup:
     return _svg(inside, height, about, "alarms")
 
 
-# ---------------------------------------------------------------------- a threshold to choose
+# ---------------------------------------------------------------------- choice of a threshold
 
 BINS = 48
 _LEFT, _RIGHT, _TOP, _BASE = 12, WIDTH - 12, 22, 150
 
 
 class Scale:
-    """Where a score is on the histogram.
+    """Horizontal scale of the histogram.
 
     Examples
     --------
@@ -126,13 +126,13 @@ class Scale:
             self.low, self.high = self.low - 1, self.high + 1
 
     def x(self, score: float) -> float:
-        """Return the place of a score, within the picture."""
+        """Return the x coordinate of a score, clipped to the picture."""
         share = (score - self.low) / (self.high - self.low)
         return _LEFT + (_RIGHT - _LEFT) * min(max(share, 0.0), 1.0)
 
 
 def histogram(negatives: Sequence[float], positives: Sequence[float], cut: float, now: float | None) -> Markup:
-    """Draw the scores of both sides, good ones below the line and bad ones above it, and the threshold to drag."""
+    """Draw the scores of both classes, negatives below the line and positives above it, and the movable threshold."""
     scale = Scale([*negatives, *positives])
     inside = []
     middle = (_TOP + _BASE) / 2
@@ -165,7 +165,7 @@ def histogram(negatives: Sequence[float], positives: Sequence[float], cut: float
 
 
 def corner(points: Sequence[dict[str, float]], here: int, most: float) -> Markup:
-    """Draw the low corner of the ROC: recall over the rate of false alarms that is vouched for."""
+    """Draw the low corner of the ROC: recall over the guaranteed rate of false alarms."""
     height, base, left = 220, 184, 40
 
     def place(point: dict[str, float]) -> tuple[float, float]:
@@ -187,11 +187,11 @@ def corner(points: Sequence[dict[str, float]], here: int, most: float) -> Markup
     return _svg(inside, height, "Recall over the false-alarm rate", "corner")
 
 
-# ---------------------------------------------------------------------- why
+# ---------------------------------------------------------------------- explanation
 
 
 def share(value: float, most: float) -> Markup:
-    """Draw what something adds to a score: to the right for the positive class, to the left against it."""
+    """Draw a contribution to a score: to the right for the positive class, to the left against it."""
     half = 100.0
     size = min(abs(value) / most, 1.0) * half if most else 0.0
     x = half if value > 0 else half - size

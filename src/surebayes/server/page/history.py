@@ -1,4 +1,4 @@
-"""History: remembered verdicts and what they were told to be, the least sure one by one, lessons to be undone."""
+"""History: remembered verdicts and their correct labels, the review queue, and the lessons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAID = {
     "moved": "Moved to {}.",
     "noted": "Recorded as {}. The message itself was not stored, so nothing was learnt.",
 }
-"""What is said of the outcomes of telling a truth."""
+"""Notices for the outcomes of setting a label."""
 TAKEN_BACK = {
     "forgotten": "Undone: the lesson is forgotten.",
     "moved": "Undone: the earlier label is restored.",
@@ -34,8 +34,8 @@ TAKEN_BACK = {
 
 
 async def history(visit: Visit) -> dict[str, Any]:
-    """Return remembered verdicts, the latest first, as the filters of the address want them."""
-    wanted = {name: visit.asked(name) for name in ("sender", "subject", "day", "label", "person", "known")}
+    """Return remembered verdicts, latest first, with the filters of the query string."""
+    wanted = {name: visit.field(name) for name in ("sender", "subject", "day", "label", "person", "known")}
     known = {"yes": True, "no": False}.get(wanted["known"])
     person = visit.person or wanted["person"] or None
     listed = await visit.service.remembered(
@@ -55,7 +55,7 @@ def _here(visit: Visit) -> str:
 
 
 def _back(visit: Visit, default: str) -> str:
-    """Return the page that a form was on; its address is checked, so that nobody is sent elsewhere."""
+    """Return the page of a form; its address is checked, to prevent open redirects."""
     named = visit.form.get("back", "")
     return named if isinstance(named, str) and _BACK.fullmatch(named) else default
 
@@ -68,8 +68,8 @@ def _number(visit: Visit) -> int:
 
 
 async def tell(visit: Visit) -> Done:
-    """Learn what a remembered mail is."""
-    number, label = _number(visit), visit.asked("as")
+    """Set the correct label of a remembered message."""
+    number, label = _number(visit), visit.field("as")
     outcome = await visit.service.tell(number, label, visit.who, visit.person)
     row = await visit.service.remembered_verdict(number, visit.person)
     return Done(SAID[outcome].format(label), _back(visit, "/history"), "piece-row.html",
@@ -77,7 +77,7 @@ async def tell(visit: Visit) -> Done:
 
 
 async def undo(visit: Visit) -> Done:
-    """Take back what was told about a remembered mail."""
+    """Remove the correct label of a remembered message."""
     number = _number(visit)
     outcome = await visit.service.untell(number, visit.who, visit.person)
     row = await visit.service.remembered_verdict(number, visit.person)
@@ -85,11 +85,11 @@ async def undo(visit: Visit) -> Done:
                 {"row": row, "back": _back(visit, "/history")})  # fmt: skip
 
 
-# ---------------------------------------------------------------------- one of them
+# ---------------------------------------------------------------------- one verdict
 
 
 async def verdict(visit: Visit) -> dict[str, Any]:
-    """Return a remembered verdict, and why its mail is judged as it is now."""
+    """Return a remembered verdict, and the explanation of the present one."""
     number = visit.number("number", 1)
     if number is None:
         raise BadInput("The address has no number of a verdict. Use /verdict?number=1.")
@@ -98,7 +98,7 @@ async def verdict(visit: Visit) -> dict[str, Any]:
 
 
 async def _why(visit: Visit, number: int) -> dict[str, Any] | None:
-    """Return what a remembered mail's score rests on; None where the mail wasn't kept."""
+    """Return the explanation of a remembered message's score; None if its content was not kept."""
     explained = await visit.service.explain_verdict(number, COLOURED, visit.person)
     now = await visit.service.verdict_now(number, TERMS, visit.person)
     if explained is None or now is None:
@@ -113,11 +113,11 @@ async def _why(visit: Visit, number: int) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-# ---------------------------------------------------------------------- the least sure, one by one
+# ---------------------------------------------------------------------- review queue
 
 
 async def queue(visit: Visit) -> dict[str, Any]:
-    """Return the remembered mail that one knows least about, of those whose truth nobody has told."""
+    """Return the unreviewed message with the least certain verdict."""
     skip, last = visit.number("skip", 0, 10_000) or 0, visit.number("last", 1)
     listed = await visit.service.remembered(person=visit.person, known=False, least_sure=True, skip=skip, limit=1)
     rows = listed["verdicts"]
@@ -130,14 +130,14 @@ async def queue(visit: Visit) -> dict[str, Any]:
 
 
 async def tell_next(visit: Visit) -> Done:
-    """Learn what the mail in the queue is, and go on to the next."""
-    number, label = _number(visit), visit.asked("as")
+    """Label the message in the queue, and continue with the next."""
+    number, label = _number(visit), visit.field("as")
     outcome = await visit.service.tell(number, label, visit.who, visit.person)
     return Done(SAID[outcome].format(label), f"/queue?last={number}&skip={visit.number('skip', 0, 10_000) or 0}")
 
 
 async def undo_last(visit: Visit) -> Done:
-    """Take back the last one: it comes up again."""
+    """Remove the last label: its message returns to the queue."""
     outcome = await visit.service.untell(_number(visit), visit.who, visit.person)
     return Done(TAKEN_BACK[outcome], f"/queue?skip={visit.number('skip', 0, 10_000) or 0}")
 
@@ -146,13 +146,13 @@ async def undo_last(visit: Visit) -> Done:
 
 
 async def lessons(visit: Visit) -> dict[str, Any]:
-    """Return what was learnt, forgotten and set, the latest first."""
+    """Return the journal's rows, latest first."""
     limit = visit.number("limit", 1, 1000) or 100
     return {"rows": await visit.service.history(limit, visit.person), "limit": limit, "back": "/lessons"}
 
 
 async def undo_lesson(visit: Visit) -> Done:
-    """Undo one lesson; what was learnt since stays."""
+    """Undo one lesson; later ones stay."""
     version = visit.number("version", 1)
     if version is None:
         raise BadInput("The form has no number of a lesson. Load the page again.")

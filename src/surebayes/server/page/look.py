@@ -1,4 +1,4 @@
-"""How pages look: templates, numbers and times as people read them, files that browsers keep, binding headers."""
+"""Rendering of pages: templates, formats of numbers and times, static files, security headers."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
-"""What every answer of the page carries: no inline script, nothing from elsewhere, in nobody's frame."""
+"""Headers of every answer: no inline script, nothing from other sites, no frames."""
 
 
-# ---------------------------------------------------------------------- words and numbers
+# ---------------------------------------------------------------------- texts and numbers
 
 
 def count(value: int, one: str = "", several: str = "") -> str:
@@ -48,7 +48,7 @@ def count(value: int, one: str = "", several: str = "") -> str:
 
 
 def percent(share: float | None) -> str:
-    """Return a share as a percentage, with as many digits as it needs.
+    """Return a share as a percentage, with two significant digits where it is small.
 
     Examples
     --------
@@ -78,12 +78,12 @@ def bytes_(size: int) -> str:
 
 
 def score(value: float | None) -> str:
-    """Return a score with its sign; a dash where there is none."""
+    """Return a score with its sign; a dash for None."""
     return "–" if value is None else f"{value:+.2f}".replace("-", "−")
 
 
 def keys(classes: Sequence[str]) -> dict[str, str]:
-    """Return the key of each class: its first letter where that says which, else its place.
+    """Return the keyboard shortcut of each class: its first letter if that is unique, else its number.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def keys(classes: Sequence[str]) -> dict[str, str]:
 
 
 def when(text: str | None) -> Markup:
-    """Return a time for a page: in UTC, and marked so that a script can show it in the reader's zone."""
+    """Return a time in UTC, marked up so that a script can show it in the reader's zone."""
     if not text:
         return Markup("–")
     try:
@@ -110,7 +110,7 @@ def when(text: str | None) -> Markup:
 
 
 def age(text: str, now: datetime | None = None) -> str:
-    """Return how long ago a time was, in days; the text itself if it is none.
+    """Return the age of a time in days; the text itself if it is not a time.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def age(text: str, now: datetime | None = None) -> str:
 
 @cache
 def environment() -> Environment:
-    """Return the templates; whatever they are given is shown as text."""
+    """Return the template environment; all values are escaped."""
     made = Environment(
         loader=PackageLoader("surebayes.server.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, auto_reload=False,
@@ -142,7 +142,7 @@ def environment() -> Environment:
 
 
 def rendered(template: str, **values: Any) -> str:
-    """Return a template filled in."""
+    """Render a template."""
     return environment().get_template(template).render(**values)
 
 
@@ -166,7 +166,7 @@ def _static() -> dict[str, _File]:
 
 
 def static_file(request: Request) -> Response:
-    """Return a file that pages name; browsers keep it until its content, and so its address, is another."""
+    """Return a static file; browsers cache it until its content, and so its address, changes."""
     file = _static().get(request.path_params["name"])
     if file is None:
         return Response("There is no such file.", 404, HEADERS, "text/plain")

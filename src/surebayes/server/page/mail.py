@@ -1,4 +1,4 @@
-"""A mail: what is said of it, and why: views, terms, the text with what spoke for and against it."""
+"""Message check: its verdict, the views, the terms, and the text with its evidence marked."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from surebayes.pool.explanation import explanation_of
 from surebayes.server.page.visit import LISTENER, Done, Visit
 
 TERMS = 12
-"""Terms shown of each view."""
+"""Terms shown per view."""
 COLOURED = 400
-"""Terms of each view that the text is coloured by."""
+"""Terms per view that colour the text."""
 MOST_TERM = 80
-"""Characters shown of a term or passage."""
+"""Longest term or passage shown, in characters."""
 MOST_TEXT = 40_000
-"""Characters of a mail's text that are shown."""
+"""Longest text shown, in characters."""
 MOST_AGAIN = 256 * 1024
-"""Bytes of the largest mail that a page brings back to be taught; a larger one is sent anew."""
+"""Largest message that the page sends back for a lesson, in bytes; a larger one must be uploaded again."""
 _WORD = re.compile(r"\w\w+")
 
 
 async def mail(visit: Visit) -> dict[str, Any]:
-    """Return why a mail is judged as it is; what to do where there is none yet."""
+    """Return the explanation of a message; an empty page without one."""
     document = _given(visit)
     limit = visit.service.options.max_size
     if not document:
@@ -40,7 +40,7 @@ async def mail(visit: Visit) -> dict[str, Any]:
 
 
 def _given(visit: Visit) -> bytes:
-    """Return the mail of a form: the file, or what was pasted."""
+    """Return the message of a form: the uploaded file, or the pasted text."""
     file, pasted, again = (visit.form.get(name, "") for name in ("file", "mail", "again"))
     if isinstance(again, str) and again:
         try:
@@ -54,7 +54,7 @@ def _given(visit: Visit) -> bytes:
 
 
 def explanation(mine: Filter, document: bytes) -> dict[str, Any]:
-    """Return the verdict on a mail, and everything that it rests on."""
+    """Return the verdict on a message with its explanation."""
     verdict = mine.judge(document, remember=False)
     why = explanation_of(mine.explain(document, COLOURED), mine.classes, verdict.label)
     message = read_message(document)
@@ -71,13 +71,13 @@ def explanation(mine: Filter, document: bytes) -> dict[str, Any]:
 
 
 def _known(mine: Filter, document: bytes) -> str | None:
-    """Return as what the filter has learnt a mail; None if it hasn't."""
+    """Return the class that a message was learnt with; None if it was not."""
     rows = [row for row in mine.history(document, 10) if row["action"] in ("learn", "forget")]
     return rows[0]["label"] if rows and rows[0]["action"] == "learn" else None
 
 
 def shares(why: Any) -> dict[str, Any]:
-    """Return what each view adds, and the strongest terms or passages of each."""
+    """Return the contribution of each view, and its strongest terms or passages."""
     views = []
     for view in why.views:
         if view.text is None:
@@ -94,12 +94,12 @@ def shares(why: Any) -> dict[str, Any]:
 
 
 def _shortened(term: str) -> str:
-    """Return a term as it fits beside its bar: a passage may be as long as the mail."""
+    """Shorten a term to fit beside its bar: a passage may be as long as the message."""
     return term if len(term) <= MOST_TERM else f"{term[: MOST_TERM // 2]} … {term[-MOST_TERM // 2 :]}"
 
 
 def coloured(text: str, why: Any) -> list[tuple[str, str]]:
-    """Cut a text into pieces, each with how strongly it speaks: "f1" to "f3" for, "a1" to "a3" against, "" neither."""
+    """Cut a text into pieces, each with its strength: "f1" to "f3" for, "a1" to "a3" against, "" neither."""
     weights: dict[str, float] = {}
     for view in why.views:
         for term, value in zip(view.terms, view.contributions):
@@ -130,8 +130,8 @@ def _strength(value: float, strongest: float) -> str:
 
 
 async def teach(visit: Visit) -> Done:
-    """Teach the mail that was looked at."""
-    label = visit.asked("as")
+    """Teach the message on the page."""
+    label = visit.field("as")
     (outcome,) = await visit.service.teach(_documents(visit), label, LISTENER, visit.who, visit.person)
     sentences = {"learnt": f"Learnt as {label}.", "already": f"Already known as {label}.",
             "moved": f"Moved to {label}."}  # fmt: skip
@@ -139,7 +139,7 @@ async def teach(visit: Visit) -> Done:
 
 
 async def forget(visit: Visit) -> Done:
-    """Undo the learning of the mail that was looked at."""
+    """Forget the message on the page."""
     (outcome,) = await visit.service.forget(_documents(visit), LISTENER, visit.who, visit.person)
     return Done("Forgotten." if outcome == "forgotten" else "This message was never learnt.", "/mail")
 

@@ -1,9 +1,9 @@
-"""Who looks at a page: the cookie that a token is exchanged for, and the word that every form must bring back.
+"""Sessions: the cookie that a token is exchanged for, and the token of every form.
 
-A session is a signed text in a cookie that scripts can't read; the server keeps only which ones were signed out. It
-names the digest of the token, so that a token taken out of the file ends its sessions at once, and the key that signs
-it is made when the server starts, so that a restart ends all of them. Signing in makes a new session whatever cookie
-came along.
+A session is a signed text in a cookie that scripts can't read; the server stores only the signed-out ones. It contains
+the digest of the token, so that revoking the token ends its sessions at once. The signing key is made at the start of
+the server, so that a restart ends all sessions. Signing in always starts a new session, whatever cookie the browser
+sent.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from surebayes.server.http.problems import HttpError
 from surebayes.server.service import Service
 
 SIGNED_IN, FORMS, SAID = "surebayes-session", "surebayes-forms", "surebayes-said"
-"""The cookies: who signed in; what a form is bound to while nobody has; what the last action came to."""
+"""Cookies: the session; the nonce of forms before sign-in; the notice of the last action."""
 HOURS = 12
-"""How long a session lasts."""
+"""Lifetime of a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Visitor:
     role : str
         "read", "teach" or "admin"; "" for somebody who has not signed in.
     person : str or None
-        The only one that they may act for.
+        The only person that they may act for.
     nonce : str
-        What their forms are bound to.
+        Nonce that binds their forms.
     by : {"cookie", "header", "machine"}
-        How they are known: signed in, by the header of a program, or because they are on this machine.
+        Authentication: by sign-in, by the header of a program, or by their address on this machine.
     is_new : bool
         Whether the cookie of `nonce` has yet to be sent.
     """
@@ -53,12 +53,12 @@ class Visitor:
     is_new: bool = False
 
     def may(self, role: str) -> bool:
-        """Whether their role covers another one."""
+        """Return whether their role includes another one."""
         return bool(self.role) and allows(self.role, role)
 
 
 def visitor_of(request: Request, service: Service) -> Visitor:
-    """Return who asks; HttpError for a page of another site, another machine or another name."""
+    """Return the visitor; raise HttpError for a page of another site, another machine or another host name."""
     guard.check_source(request, service)
     if request.headers.get("authorization"):
         sender = guard.grant_of_sender(request, service)
@@ -79,17 +79,17 @@ def _nonce(request: Request, service: Service) -> str:
     return "".join(opened(service, "forms", request.cookies.get(FORMS, ""))[:1])
 
 
-# ---------------------------------------------------------------------- what is signed
+# ---------------------------------------------------------------------- signatures
 
 
 def sealed(service: Service, purpose: str, *parts: str) -> str:
-    """Return parts as one text that only this server can have written."""
+    """Join and sign parts."""
     text = ".".join(part.encode().hex() for part in parts)
     return f"{text}.{_mac(service, purpose, text)}"
 
 
 def opened(service: Service, purpose: str, text: str) -> list[str]:
-    """Return the parts of a sealed text; none if it wasn't sealed here, for this purpose."""
+    """Return the parts of a signed text; none if it was not signed here, for this purpose."""
     body, _, mac = text.rpartition(".")
     if not hmac.compare_digest(mac.encode(), _mac(service, purpose, body).encode()):
         return []
@@ -100,16 +100,16 @@ def _mac(service: Service, purpose: str, text: str) -> str:
     return hmac.new(service.options.key, f"{purpose}:{text}".encode(), hashlib.sha256).hexdigest()
 
 
-def form_word(service: Service, visitor: Visitor) -> str:
-    """Return what a visitor's forms must bring back: a page of another site can't know it."""
+def form_token(service: Service, visitor: Visitor) -> str:
+    """Return the token of a visitor's forms: a page of another site cannot know it."""
     return _mac(service, "form", visitor.nonce)
 
 
 def check_form(service: Service, visitor: Visitor, word: str) -> None:
-    """Refuse a form that wasn't on a page for this visitor; a program with a token has no forms."""
+    """Refuse a form without this visitor's token; a program with an API token has no forms."""
     if visitor.by == "header":
         return
-    if visitor.is_new or not hmac.compare_digest(word.encode(), form_word(service, visitor).encode()):
+    if visitor.is_new or not hmac.compare_digest(word.encode(), form_token(service, visitor).encode()):
         service.counters.refused.labels("page", "form").inc()
         raise HttpError(403, "This form has expired, or is not from this server. Load the page again and resend it.")
 
@@ -118,13 +118,13 @@ def check_form(service: Service, visitor: Visitor, word: str) -> None:
 
 
 def set_cookie(request: Request, answer: Response, name: str, value: str, seconds: int | None = None) -> None:
-    """Set a cookie that scripts can't read and other sites can't send; only over TLS where the page came that way."""
+    """Set a cookie, HttpOnly and SameSite; Secure if the page was requested over TLS."""
     secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto", ""))
     answer.set_cookie(name, value, max_age=seconds, path="/", httponly=True, samesite="strict", secure=secure)
 
 
 def sign_in(request: Request, answer: Response, service: Service, token: str) -> bool:
-    """Begin a new session for a token; whether it is one."""
+    """Begin a new session for a token; return whether the token is valid."""
     if service.tokens is None or service.tokens.grant_of(token) is None:
         service.counters.refused.labels("page", "token").inc()
         return False
@@ -135,7 +135,7 @@ def sign_in(request: Request, answer: Response, service: Service, token: str) ->
 
 
 def sign_out(answer: Response, service: Service, visitor: Visitor) -> None:
-    """End a session, for every process of the server and in its browser."""
+    """End a session, in every process of the server and in the browser."""
     if visitor.by == "cookie":
         service.options.ended.add(visitor.nonce)
     answer.delete_cookie(SIGNED_IN, path="/", httponly=True, samesite="strict")

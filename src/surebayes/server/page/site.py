@@ -1,4 +1,4 @@
-"""The routes of the page: who may see what, forms that are ours, the same as HTML and as JSON, errors as pages."""
+"""Routes of the page: access control, form checks, HTML and JSON output, error pages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PAGES = (
     Page("/erase", "Erase", "admin", versions.erase),
     Page("/shadow", "Shadow", "read", versions.shadow),
 )
-"""The pages, in the order of the menu."""
+"""Pages, in the order of the menu."""
 
 ACTIONS = (
     Action("/threshold/use", "admin", threshold.use, for_all=True),
@@ -54,7 +54,7 @@ ACTIONS = (
     Action("/people/forget", "admin", versions.forget_person, for_all=True),
     Action("/erase/mail", "admin", versions.erase_mail),
 )
-"""What forms do."""
+"""Actions of forms."""
 
 
 def routes(service: Service) -> list[Route]:
@@ -82,7 +82,7 @@ def routes(service: Service) -> list[Route]:
 
 
 def _caught(service: Service, handler: Handler, as_json: bool) -> Handler:
-    """Answer errors as pages, or as problems where JSON was asked for; bind every answer to this server."""
+    """Answer errors as pages, or as problems where JSON was requested; add the security headers to every answer."""
 
     async def careful(request: Request) -> Response:
         try:
@@ -130,7 +130,7 @@ def _check(visitor: session.Visitor, role: str, for_all: bool) -> None:
 async def _with_form(
     request: Request, service: Service, visitor: session.Visitor, use: Callable[[Visit], Awaitable[Any]]
 ) -> Any:
-    """Read the form that was sent, refuse one that isn't ours, and use it while its bytes are counted."""
+    """Read a form, refuse a foreign one, and handle it while its bytes count against the limit."""
     with service.memory.hold() as take:
         form = await read_form(request, service, take)
         word = form.pop("csrf", "")
@@ -162,19 +162,19 @@ def _shown(service: Service, page: Page, as_json: bool = False) -> Handler:
 
 
 def _around(request: Request, service: Service, visitor: session.Visitor, page: Page) -> dict[str, Any]:
-    """Return what every page has around it."""
+    """Return the data of the page frame."""
     return {
         "pages": [p for p in PAGES if p.is_listed and visitor.may(p.role) and not (p.for_all and visitor.person)],
         "visitor": visitor, "theme": _theme(request), "title": page.title, "path": page.path,
-        "csrf": session.form_word(service, visitor), "classes": service.classes, "keys": look.keys(service.classes),
+        "csrf": session.form_token(service, visitor), "classes": service.classes, "keys": look.keys(service.classes),
         "mode": {"shadow": service.options.shadow, "tagging": not service.options.shadow and service.surge.tags},
-        "remembers": service.options.remember, "others_word": _others_word(service.classes),
+        "remembers": service.options.remember, "others_word": _classes_of_other_filters(service.classes),
         "said": "".join(session.opened(service, "said", request.cookies.get(session.SAID, ""))[:1]),
     }  # fmt: skip
 
 
-def _others_word(classes: Sequence[str]) -> dict[bool, str]:
-    """Return what another filter's yes and no are called: it knows of two classes."""
+def _classes_of_other_filters(classes: Sequence[str]) -> dict[bool, str]:
+    """Return the classes that another filter's yes and no stand for: it has two classes."""
     return {False: classes[0], True: classes[1]} if len(classes) == 2 else {False: "not", True: "positive"}
 
 
@@ -259,7 +259,7 @@ def _set_theme(service: Service) -> Handler:
         visitor = session.visitor_of(request, service)
 
         async def use(visit: Visit) -> Response:
-            theme, back = visit.asked("theme"), visit.asked("back")
+            theme, back = visit.field("theme"), visit.field("back")
             answer = RedirectResponse(back if back in {page.path for page in PAGES} else "/", 303)
             session.set_cookie(request, answer, THEME, theme if theme in THEMES else "auto", 365 * 86400)
             return answer

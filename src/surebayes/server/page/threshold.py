@@ -1,4 +1,4 @@
-"""Threshold: the scores of mail that was set aside, what each threshold would promise, and the one that is chosen."""
+"""Threshold: reserved scores, the promise at each threshold, and the choice of one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ CONFIDENCES = (0.9, 0.95, 0.99)
 
 
 async def threshold(visit: Visit) -> dict[str, Any]:
-    """Return what each threshold would promise."""
-    positive, confidence = visit.asked("positive") or None, visit.real("confidence", 0.5, 0.9999) or 0.95
+    """Return the promise at each threshold."""
+    positive, confidence = visit.field("positive") or None, visit.real("confidence", 0.5, 0.9999) or 0.95
     now = await visit.service.status()
     traded = await visit.ask(lambda mine: mine.tradeoff(positive, confidence))
     points, label = traded["points"], traded["positive"]
@@ -33,7 +33,7 @@ async def threshold(visit: Visit) -> dict[str, Any]:
 
 
 def _threshold_now(certificate: dict[str, Any] | None, label: str) -> float | None:
-    """Return the threshold that holds now, where one was promised."""
+    """Return the present threshold, if there is a promise."""
     if certificate is None:
         return None
     if "classes" in certificate:
@@ -49,7 +49,7 @@ def _nearest(points: list[dict[str, Any]], wanted: float | None) -> int:
 
 
 def _places(traded: dict[str, Any], points: list[dict[str, Any]], most: float) -> list[list[float | None]]:
-    """Return for each point what a script needs to move the picture: x, threshold, rate, recall."""
+    """Return the data of each point for the script: x, threshold, rate, recall."""
     if not points:
         return []
     scale = charts.Scale([*traded["negatives"], *traded["positives"]])
@@ -61,7 +61,7 @@ def _places(traded: dict[str, Any], points: list[dict[str, Any]], most: float) -
 
 
 async def confirm(visit: Visit) -> dict[str, Any]:
-    """Return what a calibration would do, before it is done."""
+    """Return a preview of a calibration."""
     choice = await threshold(visit)
     if choice["point"] is None:
         raise BadInput(
@@ -72,9 +72,9 @@ async def confirm(visit: Visit) -> dict[str, Any]:
 
 
 async def use(visit: Visit) -> Done:
-    """Calibrate: make the promise that was chosen."""
+    """Calibrate to the chosen promise."""
     rate, confidence = visit.real("max_fpr", 0.0, 1.0), visit.real("confidence", 0.5, 0.9999)
-    positive = visit.asked("positive") or None
+    positive = visit.field("positive") or None
     if rate is None or confidence is None or not 0 < rate < 1:
         raise BadInput("The form has no rate or confidence. Load the page again.")
     made = await visit.service.calibrate(positive, visit.person, max_fpr=rate, confidence=confidence)

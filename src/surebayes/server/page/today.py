@@ -1,4 +1,4 @@
-"""Today: what is promised and on what it rests, the budget of alarms, what was judged and taught, drift."""
+"""Today: promises and their assumptions, the budget of alarms, recent verdicts and lessons, drift."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from surebayes.guarantees.order_statistics import negatives_needed
 from surebayes.server.page.visit import Visit
 
 RATES = (0.05, 0.01, 0.001)
-"""Promises that one may come to, the weakest first."""
+"""Possible promises, weakest first."""
 DAYS = 30
 
 
 async def today(visit: Visit) -> dict[str, Any]:
-    """Return how the filter is today."""
+    """Return the present state of the filter."""
     status = await visit.service.status()
 
     def question(mine: Filter) -> dict[str, Any]:
@@ -44,7 +44,7 @@ async def today(visit: Visit) -> dict[str, Any]:
 
 
 def _promises(certificate: dict[str, Any] | None, drift: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the certificates, one for each class that has one; what known mail contradicts is revoked."""
+    """Return the certificates by class; one that known messages contradict is revoked."""
     if certificate is None:
         return []
     if drift is not None and drift["alarm"]:

@@ -1,4 +1,4 @@
-"""Versions and what leaves for good: what changed, going back, persons, mails that are erased; and other filters."""
+"""Versions and deletion: changes, rollback, persons, erasure; comparison with other filters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROWS = 100
 
 
 async def versions(visit: Visit) -> dict[str, Any]:
-    """Return the versions of the model, and what changed between two of them."""
+    """Return the versions of the model, and the changes between two of them."""
     versions = await visit.service.versions(visit.person)
     latest = await visit.service.history(1, visit.person)
     now = latest[0]["version"] if latest else 0
@@ -25,7 +25,7 @@ async def versions(visit: Visit) -> dict[str, Any]:
 
 
 async def confirm_rollback(visit: Visit) -> dict[str, Any]:
-    """Return what going back to a version would undo."""
+    """Return the lessons that a rollback would undo."""
     version = visit.number("version")
     if version is None:
         raise BadInput("The address has no version. Use /versions/confirm?version=1.")
@@ -35,7 +35,7 @@ async def confirm_rollback(visit: Visit) -> dict[str, Any]:
 
 
 async def rollback(visit: Visit) -> Done:
-    """Go back to a version."""
+    """Restore a version."""
     version = visit.number("version")
     if version is None:
         raise BadInput("The form has no version. Load the page again.")
@@ -47,23 +47,23 @@ async def rollback(visit: Visit) -> Done:
 
 
 async def people(visit: Visit) -> dict[str, Any]:
-    """Return the persons who have been taught something."""
+    """Return the persons with a layer."""
     if visit.service.layers is None:
         return {"people": [], "next": None, "has_people": False}
-    return {**await visit.service.people(visit.asked("after"), ROWS), "has_people": True}
+    return {**await visit.service.people(visit.field("after"), ROWS), "has_people": True}
 
 
 async def confirm_person(visit: Visit) -> dict[str, Any]:
-    """Ask before a person is forgotten."""
-    name = visit.asked("name")
+    """Ask for confirmation before a person is forgotten."""
+    name = visit.field("name")
     if not name:
         raise BadInput("The address has no person. Use /people/confirm?name=ann@example.org.")
     return {"name": visit.service.person_of(name)}
 
 
 async def forget_person(visit: Visit) -> Done:
-    """Delete what a person was taught, and what is remembered of their mail."""
-    name = visit.asked("name")
+    """Delete a person's lessons and remembered verdicts."""
+    name = visit.field("name")
     if not name:
         raise BadInput("The form has no person. Load the page again.")
     person = visit.service.person_of(name)
@@ -77,17 +77,17 @@ async def forget_person(visit: Visit) -> Done:
 
 
 async def erase(visit: Visit) -> dict[str, Any]:
-    """Return nothing but the form: a Message-ID, and what will go."""
-    return {"message_id": visit.asked("message_id")}
+    """Return the form: a Message-ID, and the data to be erased."""
+    return {"message_id": visit.field("message_id")}
 
 
 async def erase_mail(visit: Visit) -> Done:
-    """Take a mail out of the model, out of the journal and out of what is remembered."""
+    """Erase a message from the model, the journal and the remembered verdicts."""
     raw = visit.form.get("message_id", "")
     names = [line.strip() for line in raw.splitlines() if line.strip()] if isinstance(raw, str) else []
     if not names:
         raise BadInput("No Message-ID given. Enter it as in the header: <...@...>")
-    if visit.asked("sure") != "yes":
+    if visit.field("sure") != "yes":
         raise BadInput("Erasing cannot be undone. Tick the box to confirm.")
     erased = await visit.service.erase(names, visit.who, visit.person)
     sentences = [
@@ -103,10 +103,10 @@ async def erase_mail(visit: Visit) -> Done:
 
 
 async def shadow(visit: Visit) -> dict[str, Any]:
-    """Return verdicts beside those that other filters wrote into the same mails, where they differ first."""
+    """Return verdicts beside those that other filters wrote into the same messages, disagreements first."""
     comparisons = await visit.service.compared(visit.person)
-    field = visit.asked("field") or (comparisons[0]["field"] if comparisons else "")
-    same = visit.asked("same") == "yes"
+    field = visit.field("field") or (comparisons[0]["field"] if comparisons else "")
+    same = visit.field("same") == "yes"
     listed: dict[str, Any] = {"verdicts": [], "next": None}
     if field:
         which = {"agrees" if same else "differs": field}

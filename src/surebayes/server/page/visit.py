@@ -1,4 +1,4 @@
-"""Pages and actions: what is shown at an address, what a form does, and what each of them is given."""
+"""Pages, form actions, and the visit that each of them receives."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _MOST_FIELDS = 50
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request for a page, or with a form, by somebody who may make it.
+    """An authorised request for a page, or with a form.
 
     Attributes
     ----------
     request : Request
-        As it came.
+        The request itself.
     service : Service
-        What does the work.
+        The service.
     visitor : Visitor
-        Who asks.
+        The sender.
     form : dict
-        The fields of the form that was sent; files as bytes.
+        Fields of the form; files as bytes.
     """
 
     request: Request
@@ -44,16 +44,16 @@ class Visit:
 
     @property
     def person(self) -> str | None:
-        """Whose filter is asked: the visitor's own, or the one that an address names."""
+        """The person whose filter is used: the visitor, or the one in the address."""
         return self.visitor.person
 
     @property
     def who(self) -> str:
-        """What the history says who did it."""
+        """The teacher in the history."""
         return self.visitor.person or f"page ({self.visitor.role})"
 
-    def asked(self, name: str) -> str:
-        """Return a field of the form, or of the address, without blanks around it; "" if it isn't there."""
+    def field(self, name: str) -> str:
+        """Return a stripped field of the form, or of the address; "" if it is missing."""
         value = self.form.get(name, self.request.query_params.get(name, ""))
         text = value if isinstance(value, str) else ""
         if len(text) > 200:
@@ -61,8 +61,8 @@ class Visit:
         return text.strip()
 
     def number(self, name: str, low: int = 0, high: int = 2**53) -> int | None:
-        """Return a whole number of the form or the address; None if it isn't there."""
-        text = self.asked(name)
+        """Return an integer of the form or the address; None if it is missing."""
+        text = self.field(name)
         if not text:
             return None
         if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
@@ -70,8 +70,8 @@ class Visit:
         return int(text)
 
     def real(self, name: str, low: float = -1e9, high: float = 1e9) -> float | None:
-        """Return a number of the form or the address; None if it isn't there."""
-        text = self.asked(name)
+        """Return a number of the form or the address; None if it is missing."""
+        text = self.field(name)
         if not text:
             return None
         try:
@@ -83,30 +83,30 @@ class Visit:
         return value
 
     async def ask(self, question: Callable[[Filter], Answer]) -> Answer:
-        """Ask the filter something."""
+        """Run a question on the filter."""
         return await self.service.ask(question, self.person)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What is shown at an address, as HTML and, with ``.json`` after it, as JSON.
+    """A page, as HTML and, at its address with ``.json`` appended, as JSON.
 
     Attributes
     ----------
     path, title : str
-        Where it is, and what it is called.
+        Address and title.
     role : str
-        Who may see it.
+        Required role.
     data : callable
-        From a visit to what is shown.
+        Function from a visit to the page's data.
     takes_form : bool
-        Whether a form may be sent to it that changes nothing: a mail to look at.
+        Whether it accepts a form without side effects: a message to check.
     is_listed : bool
         Whether it is in the menu.
     for_all : bool
-        Whether it is about everybody's mail, so that a token for one person doesn't open it.
+        Whether it concerns everybody's mail, so that a token for one person is refused.
     piece : str
-        The template of the part that changes when the page is asked for by a script.
+        The template of the part that a script replaces.
     """
 
     path: str
@@ -120,22 +120,22 @@ class Page:
 
     @property
     def template(self) -> str:
-        """The name of its template."""
+        """Name of the template."""
         return self.path.strip("/").replace("/", "-") + ".html"
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a form: a sentence, and the page to go on with.
+    """Result of a form: a notice, and the next page.
 
     Attributes
     ----------
     said : str
-        The sentence.
+        The notice.
     to : str
         An address on this server.
     piece, data
-        For a page that only swaps a piece of itself: the template of the piece and what is in it.
+        For a page that replaces only a piece of itself: the template and the data of the piece.
     """
 
     said: str
@@ -146,7 +146,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a form does, and who may do it; `for_all` as in `Page`."""
+    """An action of a form, and its required role; `for_all` as in `Page`."""
 
     path: str
     role: str
@@ -155,7 +155,7 @@ class Action:
 
 
 async def read_form(request: Request, service: Service, take: Callable[[int], None]) -> dict[str, str | bytes]:
-    """Read the fields of a form within the limits of every request; a field that comes twice counts once."""
+    """Read the fields of a form within the limits of every request; the last of repeated fields counts."""
     body = await read_body(request, service, take)
 
     async def stream() -> AsyncGenerator[bytes, None]:
