@@ -1,1 +1,1 @@
-"""Documents of users, from files, mailboxes and tables; scores from tables; and a stream of invented mail."""
+"""Documents from files, mailboxes and tables, scores from tables, and a stream of synthetic mail."""

@@ -1,6 +1,6 @@
-"""Compressed files, read as what is in them: gzip, bzip2, xz and Zstandard, recognised by their first bytes.
+"""Transparent decompression: gzip, bzip2, xz and Zstandard, recognised by their first bytes.
 
-Dovecot compresses single messages of a Maildir without changing their names, so names decide nothing here.
+Dovecot compresses single messages of a Maildir without renaming them, so file names are ignored.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["SUFFIXES", "compression_of", "decompressed"]
 
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
-"""How the names of compressed files usually end."""
+"""Usual suffixes of compressed files."""
 LONGEST_MAGIC = 10
-"""How many bytes of a file tell how it is compressed."""
+"""Bytes of a file that identify its compression."""
 
 
 def compression_of(start: bytes) -> str | None:
-    """Return how a file is compressed, from its first bytes: "gzip", "bzip2", "xz", "zstd" or None.
+    """Return the compression of a file by its first bytes: "gzip", "bzip2", "xz", "zstd" or None.
 
     Examples
     --------
@@ -37,23 +37,23 @@ def compression_of(start: bytes) -> str | None:
         return "xz"
     if start.startswith(b"\x28\xb5\x2f\xfd"):
         return "zstd"
-    # "BZh" alone could start a text; a block's or the end's magic number follows it.
+    # "BZh" alone could start a text; the magic number of a block or of the end follows it.
     if start.startswith(b"BZh") and start[4:10] in (b"1AY&SY", b"\x17rE8P\x90"):
         return "bzip2"
     return None
 
 
 def decompressed(file: BinaryIO, compression: str, name: str) -> BinaryIO:
-    """Return a file that reads what a compressed one holds.
+    """Return a file of the decompressed content.
 
     Parameters
     ----------
     file : binary file
         The compressed file, at its start.
     compression : {"gzip", "bzip2", "xz", "zstd"}
-        What `compression_of` returned.
+        Compression, as `compression_of` returns it.
     name : str
-        What errors call the file; BadInput where its contents are damaged.
+        Name of the file in errors; damaged content is BadInput.
 
     Examples
     --------
@@ -74,14 +74,14 @@ def decompressed(file: BinaryIO, compression: str, name: str) -> BinaryIO:
     elif compression == "xz":
         import lzma
 
-        plain = lzma.LZMAFile(file)  # noqa: SIM115 - whoever reads it closes it
+        plain = lzma.LZMAFile(file)  # noqa: SIM115 - the caller closes it
     else:
         plain = _zstd(file, name)
     return io.BufferedReader(_Checked(plain, file, name), 256 * 1024)
 
 
 def _zstd(file: BinaryIO, name: str) -> Any:
-    """Python's own reader from 3.14 on, else the one of pyarrow."""
+    """Return a Zstandard reader: that of Python 3.14 and later, else that of pyarrow."""
     try:
         from compression import zstd  # type: ignore[import-not-found, unused-ignore]
 
@@ -115,7 +115,7 @@ class _Checked(io.RawIOBase):
         except (EOFError, LZMAError, zlib.error) as error:
             raise BadInput(f"{self._name} is damaged or cut short: {error}.") from None
         except OSError as error:
-            if error.errno is not None:  # the disk's fault, not the contents'
+            if error.errno is not None:  # an error of the disk, not of the content
                 raise
             raise BadInput(f"{self._name} is damaged or cut short: {error}.") from None
         buffer[: len(piece)] = piece

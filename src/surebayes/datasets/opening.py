@@ -1,4 +1,4 @@
-"""Files, pipes and standard input: opened, decompressed, in one encoding, and spooled where they are read twice."""
+"""Opening of files, pipes and standard input: decompression, encoding, and spooling for a second read."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _MARKS = (
     (b"\xff\xfe", "utf-16"),
     (b"\xfe\xff", "utf-16"),
 )
-"""Byte order marks, the longer ones first."""
+"""Byte order marks, longest first."""
 
 
 def shown(path: Path) -> str:
-    """Return the name by which messages call a file."""
+    """Return the name of a file in messages."""
     if isinstance(path, Spooled):
         return path.name
     return "standard input" if path == "-" else os.fspath(path)
 
 
 def suffix_of(path: Path) -> str:
-    """Return the suffix of a file's name in lower case, without that of a compression.
+    """Return the suffix of a file's name in lower case, ignoring that of a compression.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def suffix_of(path: Path) -> str:
 
 
 class Spooled:
-    """A temporary copy of what can be read once, decompressed; it goes with this object.
+    """A temporary, decompressed copy of a pipe; it is deleted with this object.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Spooled:
         from tempfile import NamedTemporaryFile
 
         self.name = shown(path)
-        self._file = NamedTemporaryFile(prefix="surebayes-")  # noqa: SIM115 - readable by its owner alone; it goes with self
+        self._file = NamedTemporaryFile(prefix="surebayes-")  # noqa: SIM115 - private to its owner; deleted with self
         with open_input(path) as file:
             copyfileobj(file, self._file, _BLOCK)
         self._file.flush()
@@ -73,22 +73,22 @@ class Spooled:
 
 
 def is_read_once(path: Path) -> bool:
-    """Whether a path is standard input or a pipe: `<(command)` of a shell, a named pipe."""
+    """Return whether a path is standard input or a pipe: `<(command)` of a shell, a named pipe."""
     if isinstance(path, Spooled):
         return False
     try:
         return path == "-" or not (stat.S_ISREG(mode := os.stat(path).st_mode) or stat.S_ISDIR(mode))
-    except OSError:  # whoever opens it says what is wrong
+    except OSError:  # opening it will raise the error
         return False
 
 
 def spooled(path: Path) -> Path:
-    """Return a path that can be read again: the same one, or a `Spooled` copy of a pipe."""
+    """Return a path that can be read twice: the same one, or a `Spooled` copy of a pipe."""
     return Spooled(path) if is_read_once(path) else path
 
 
 def open_input(path: Path) -> BinaryIO:
-    """Open a file or standard input, decompressed where it is compressed; NoInput where there is none."""
+    """Open a file or standard input, decompressing it if necessary; raise NoInput if it is missing."""
     if path == "-":
         file: Any = _Unclosed(sys.stdin.buffer)
     else:
@@ -100,7 +100,7 @@ def open_input(path: Path) -> BinaryIO:
             raise BadInput(f"{shown(path)} is a folder; a file was expected.") from None
     if hasattr(file, "peek") and not _is_pipe(file):
         start = file.peek(LONGEST_MAGIC)
-    else:  # of which the first read may give a single byte
+    else:  # a pipe, whose first read may return a single byte
         start = _start(file, LONGEST_MAGIC)
         file = _Preceded.of(start, file)
     compression = compression_of(start)
@@ -111,12 +111,12 @@ def open_input(path: Path) -> BinaryIO:
 def _is_pipe(file: BinaryIO) -> bool:
     try:
         return not stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-    except (OSError, ValueError):  # no file of the system
+    except (OSError, ValueError):  # not a file of the operating system
         return True
 
 
 class _Unclosed:
-    """Standard input, which stays open: a file object closes what it was made of."""
+    """Standard input that stays open: wrappers close their underlying file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -131,20 +131,20 @@ class _Unclosed:
         pass
 
     def close(self) -> None:
-        """Leave it open."""
+        """Do nothing."""
 
 
 def recoded(file: BinaryIO, encoding: str, name: str) -> tuple[BinaryIO, str]:
-    """Return a file whose lines end with a byte, and its encoding: UTF-16 and UTF-32 as UTF-8, by their mark or name.
+    """Return a file with single-byte line ends, and its encoding; UTF-16 and UTF-32, by mark or name, become UTF-8.
 
     Parameters
     ----------
     file : binary file
-        At its start.
+        The file, at its start.
     encoding : str
         The encoding of a file without a byte order mark.
     name : str
-        The file's name in errors: BadInput where it can't be decoded.
+        Name of the file in errors; undecodable content is BadInput.
 
     Examples
     --------
@@ -177,14 +177,14 @@ def _start(file: BinaryIO, n: int) -> bytes:
 
 
 class _Preceded(io.RawIOBase):
-    """A file with the bytes that were read of it put back."""
+    """A file with its first bytes pushed back."""
 
     def __init__(self, start: bytes, file: BinaryIO) -> None:
         self._start, self._file = start, file
 
     @classmethod
     def of(cls, start: bytes, file: BinaryIO) -> BinaryIO:
-        """Return the file from its start again."""
+        """Return the file, rewound by the bytes read."""
         return io.BufferedReader(cls(start, file), _BLOCK)
 
     def readable(self) -> bool:
@@ -203,7 +203,7 @@ class _Preceded(io.RawIOBase):
 
 
 class _Recoded(io.RawIOBase):
-    """A file of a wide encoding, read as UTF-8 without a mark."""
+    """A UTF-16 or UTF-32 file, read as UTF-8 without a mark."""
 
     def __init__(self, file: BinaryIO, encoding: str, name: str) -> None:
         import codecs

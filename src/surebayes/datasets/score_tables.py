@@ -1,4 +1,4 @@
-"""Scores and labels from tables: what any classifier wrote into a CSV, JSON lines or Parquet file."""
+"""Readers of scores and labels from tables, written by any classifier as CSV, JSON lines or Parquet."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from surebayes.guarantees.positive_class import positive_of
 
 
 def read_scores(source: Source, group: str | None = None) -> tuple[list[float], list[str], list[str] | None]:
-    r"""Read a score and a label from each row of a table, and what it belongs to where a column of that is named.
+    r"""Read a score and a label from each row of a table, and a group if a column of groups is given.
 
     Parameters
     ----------
     source : Source
-        The table; its `text` names the column of scores. Rows without a finite score or without a label are an error,
-        or left out where the source has `skip_bad`.
+        The table; its `text` names the column of scores. A row without a finite score or a label is an error,
+        or skipped if the source has `skip_bad`.
     group : str, optional
-        The column of groups. A row without one is a group of its own.
+        The column of groups. A row without a group forms a separate one.
 
     Examples
     --------
@@ -79,16 +79,16 @@ def _shown_cell(cell: bytes | str) -> str:
 
 
 def positive_label(labels: list[str], wanted: str | None, where: str) -> tuple[str, str | None]:
-    """Return which label is the positive one, and the other if there is just one.
+    """Return the positive label, and the negative one if it is unique.
 
     Parameters
     ----------
     labels : list of str
-        Of all rows.
+        Labels of all rows.
     wanted : str or None
-        What the caller gave. None: of two, the one whose name says so (spam, junk, 1, true, yes, positive, ...).
+        The caller's choice. None: of two, the one with a telling name (spam, junk, 1, true, yes, positive, ...).
     where : str
-        The table's name, for messages.
+        Name of the table in messages.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Labelled documents from where people keep them: Maildir, mbox, MH, folders of files, CSV, JSON lines, Parquet, stdin.
+"""Sources of labelled documents: Maildir, mbox, MH, folders of files, CSV, JSON lines, Parquet, stdin.
 
-A `Source` says where; iterating over it yields `SourceDocument` objects in bounded memory: of a document no more is
+Iterating over a `Source` yields `SourceDocument` objects in bounded memory: of a document no more is
 held than a mail reader looks at (16 MB), of a mailbox one message at a time, of a table one line or batch. An error
 names the file and the row.
 """
@@ -21,7 +21,7 @@ from surebayes.mail import mail_kernel
 from surebayes.mail.plain import MAX_BYTES
 from surebayes.record import Record
 
-TYPE_CHECKING = False  # a training goes this way, and typing and dataclasses would be a twentieth of it
+TYPE_CHECKING = False  # trainings import this module, and typing and dataclasses would be a twentieth of their time
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
     from typing import Any, BinaryIO
@@ -29,43 +29,42 @@ if TYPE_CHECKING:
 __all__ = ["BadInput", "SourceDocument", "NoInput", "Source", "Sources", "guess_format"]
 
 FORMATS = ("auto", "file", "folder", "maildir", "mh", "mbox", *TABLES)
-"""What a source may be; "auto" looks at the folder, the suffix and the first bytes."""
-_KEPT = MAX_BYTES + 1  # one byte more than is looked at, so that a longer document is marked truncated
-_BLOCK, _LARGEST_BLOCK = 128 * 1024, 1024 * 1024  # what a cache holds; more for mails that are larger
+"""Formats of sources; "auto" inspects the folder, the suffix and the first bytes."""
+_KEPT = MAX_BYTES + 1  # one byte more than is analysed, so that a longer document is marked truncated
+_BLOCK, _LARGEST_BLOCK = 128 * 1024, 1024 * 1024  # what a cache holds; more for larger messages
 _SUFFIXES = {**TABLE_SUFFIXES, ".mbox": "mbox"}
 
 
 class Source(Record):
-    r"""Where documents are.
+    r"""A source of documents: a file, a folder or standard input.
 
     Parameters
     ----------
     path : str or path
         A file or folder; "-" is standard input.
     label : str, optional
-        The label of all its documents. A table without it has a column of labels.
+        Label of all its documents. A table without it needs a column of labels.
     format : str
         One of `FORMATS`.
     text, label_column : str
         Columns (of CSV and Parquet) or keys (of JSON lines).
     delimiter : str, optional
-        Of a CSV file; by default a tab for .tsv and .tab, else the one of comma, tab and semicolon that makes `text` a
-        column. Where it is a tab, a quote that no other one closes is a letter as any.
+        Delimiter of a CSV file; by default a tab for .tsv and .tab, else the one of comma, tab and semicolon that makes
+        `text` a column. If it is a tab, an unclosed quote is an ordinary character.
     header : bool
-        Whether a CSV file starts with a line of names; if not, columns go by number, from 1.
+        Whether a CSV file starts with a line of names; if not, columns are numbered from 1.
     encoding : str
-        Of CSV and JSON; files that begin with the mark of UTF-16 or UTF-32 are read as such.
+        Encoding of CSV and JSON; a byte order mark of UTF-16 or UTF-32 takes precedence.
     labelled : bool
         Whether a row without a label is an error.
     scores : bool
-        Whether the text of a table is a score: numbers are then taken too, as text.
+        Whether the text of a table is a score: numbers are then accepted too, as text.
     multilabel : bool
         Whether a column of lists gives a document none, one or several labels; else a row must have one.
     keep : tuple of str
-        Columns of a table whose values come with each document, as `TableRow.kept`.
+        Columns of a table whose values are kept with each document, as `TableRow.kept`.
     skip_bad : callable, optional
-        Called with the sentence that would have been the error of a file or row; that one is left out, the rest is
-        read.
+        Called with the error message of a file or row, which is then skipped.
 
     Examples
     --------
@@ -105,7 +104,7 @@ class Source(Record):
         return hash(self._compared())
 
     def _compared(self) -> tuple[object, ...]:
-        """Return the fields but for what is told of bad rows."""
+        """Return all fields except `skip_bad`."""
         return tuple(getattr(self, name) for name in Source.FIELDS if name != "skip_bad")
 
     def __iter__(self) -> Iterator[SourceDocument]:
@@ -120,12 +119,12 @@ class Source(Record):
 
     @property
     def flag(self) -> str:
-        """The option of a command that names the column of texts."""
+        """The command-line option for the column of texts."""
         return "--score" if self.scores else "--text"
 
     @property
     def keep_flag(self) -> str:
-        """The option of a command that names columns to keep."""
+        """The command-line option for columns to keep."""
         return "--group" if self.scores else "--keep"
 
     @property
@@ -134,11 +133,11 @@ class Source(Record):
         return self.resolved().format in TABLES
 
     def resolved(self) -> Source:
-        """Return the same source with its format found out."""
+        """Return the same source with its format detected."""
         return self if self.format != "auto" else self.replace(format=guess_format(self.path))
 
     def bytes(self) -> int | None:
-        """Return how many bytes there are to read, or None where that can't be known (standard input, a pipe)."""
+        """Return the number of bytes to read, or None if unknown (standard input, a pipe)."""
         if self.path == "-":
             return None
         if not os.path.isdir(self.path):
@@ -152,21 +151,21 @@ class Source(Record):
             return compression_of(file.read(LONGEST_MAGIC)) is not None
 
     def refuse(self, sentence: str) -> None:
-        """Raise BadInput, or tell `skip_bad` and go on."""
+        """Raise BadInput, or call `skip_bad`."""
         if self.skip_bad is None:
             raise BadInput(sentence)
         self.skip_bad(sentence)
 
 
 class Sources:
-    """Several sources, one after the other.
+    """Several sources in sequence.
 
     Parameters
     ----------
     sources : iterable of Source
         The sources.
     empty : callable, optional
-        Called with a sentence about a source that has no documents; without it NoInput is raised.
+        Called with a sentence about a source without documents; by default NoInput is raised.
 
     Examples
     --------
@@ -183,7 +182,7 @@ class Sources:
         self.sources, self.empty = list(sources), empty
 
     def __iter__(self) -> Iterator[SourceDocument]:
-        """Yield the documents; NoInput for a source that has none, unless `empty` is to be called."""
+        """Yield the documents; raise NoInput for a source without any, unless `empty` is given."""
         return self._all(Source.__iter__)
 
     def pairs(self) -> Iterator[tuple[Any, Any]]:
@@ -205,16 +204,16 @@ class Sources:
                 self.empty(sentence)
 
     def bytes(self) -> int | None:
-        """Return how many bytes there are to read, or None where one source can't say."""
+        """Return the number of bytes to read, or None if it is unknown for one source."""
         sizes = [source.bytes() for source in self.sources]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     def counts(self) -> dict[str, int]:
-        """Return how many documents each label has; reads all of them once."""
+        """Return the number of documents of each label; reads all of them once."""
         return dict(Counter(label for document in self for label in _labels(document)))
 
     def spool(self) -> None:
-        """Copy tables that can be read once, such as standard input, so that they can be read again."""
+        """Spool tables that can be read only once, such as standard input."""
         self.sources = [
             source.replace(path=spooled(source.path)) if source.label is None and is_read_once(source.path) else source
             for source in self.sources
@@ -226,9 +225,9 @@ class Sources:
         return all(source.is_table for source in self.sources)
 
     def labels(self) -> list[str]:
-        """Return the labels: in the order of the sources where these have one, sorted where a table gives them.
+        """Return the labels: in the order of the sources if these have labels, sorted if a table has them.
 
-        Only tables without a label of their own are read.
+        Only tables with a column of labels are read.
         """
         named = dict.fromkeys(source.label for source in self.sources if source.label is not None)
         self.spool()
@@ -243,7 +242,7 @@ def _labels(document: SourceDocument) -> tuple[str, ...]:
 
 
 def guess_format(path: str | os.PathLike[str]) -> str:
-    """Return what a path is: a Maildir, an MH folder, a folder, a mailbox, a table or one document.
+    """Return the format of a path: a Maildir, an MH folder, a folder, a mailbox, a table or one document.
 
     Examples
     --------
@@ -256,7 +255,7 @@ def guess_format(path: str | os.PathLike[str]) -> str:
     ('maildir', 'jsonl')
     """
     if path == "-":
-        return "file"  # its first bytes tell a mailbox from a single message
+        return "file"  # its first bytes distinguish a mailbox from a single message
     if os.path.isdir(path):
         if _is_maildir(path):
             return "maildir"
@@ -272,7 +271,7 @@ def _is_maildir(path: str | os.PathLike[str]) -> bool:
 
 
 def _is_mh(names: Collection[str]) -> bool:
-    """Whether a folder of these names is one of MH: with its list of sequences, or with messages that it deleted."""
+    """Return whether a folder is one of MH: with its list of sequences, or with deleted messages."""
     deleted = any(name[:1] in (",", "#") and name[1:].isdigit() for name in names)
     return ".mh_sequences" in names or (deleted and any(map(str.isdigit, names)))
 
@@ -280,19 +279,19 @@ def _is_mh(names: Collection[str]) -> bool:
 def _names(folder: str | os.PathLike[str]) -> list[str]:
     try:
         return os.listdir(folder)
-    except PermissionError:  # whoever reads the folder says so
+    except PermissionError:  # reading the folder will raise the error
         return []
 
 
 def _number(name: str) -> tuple[int, str]:
-    """Sort names that are numbers, as MH has them, by number, and before others."""
+    """Return a sort key that puts numeric names, as in MH, first and in numeric order."""
     return (int(name), "") if name.isascii() and name.isdigit() and len(name) < 19 else (sys.maxsize, name)
 
 
 def _files(folder: str | os.PathLike[str], refuse: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
     """Yield the files below a folder in the order of their names; of a Maildir or MH folder only its messages.
 
-    Hidden files, sockets and pipes are left out; links to folders aren't followed, so that no circle is walked.
+    Hidden files, sockets and pipes are skipped; links to folders are not followed, which prevents cycles.
     """
     waiting = [os.fspath(folder)]
     while waiting:
@@ -312,7 +311,7 @@ def _files(folder: str | os.PathLike[str], refuse: Callable[[str], None]) -> Ite
         if inside == ("",):
             below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
             waiting += reversed(below)
-            if numbered:  # its messages are numbers; what it deleted, and notes and indexes of others, are not
+            if numbered:  # its messages are numbers; deleted messages, notes and indexes are not
                 entries = [entry for entry in entries if entry.name.isdigit() or entry.is_dir(follow_symlinks=False)]
         for entry in entries:
             if entry.is_symlink() and not os.path.exists(entry.path):
@@ -342,7 +341,7 @@ def _read_folder(source: Source) -> Iterator[SourceDocument]:
 
 
 def _read_file(source: Source, bare: bool = False) -> Iterator[Any]:
-    """Read one document, or the messages of a file that starts as a mailbox does; `bare` ones as `Source.pairs`."""
+    """Read one document, or the messages of a mailbox; `bare` ones as `Source.pairs`."""
     file = open_input(source.path)
     try:
         start = file.read(4096)
@@ -372,7 +371,7 @@ def _read_mbox(source: Source, bare: bool = False) -> Iterator[Any]:
 
 
 def _messages(source: Source, start: bytes, file: BinaryIO, bare: bool) -> Iterator[Any]:
-    """Cut a mailbox at its "From " lines, a block at a time; of a message no more than is looked at is held."""
+    """Split a mailbox at its "From " lines, block by block; only the analysed part of a message is held."""
     name, label = f"{shown(source.path)}#", source.label
     buffer, size = bytearray(max(_BLOCK, len(start))), len(start)
     buffer[:size] = start
@@ -403,7 +402,7 @@ def _messages(source: Source, start: bytes, file: BinaryIO, bare: bool) -> Itera
 
 
 def _read_into(file: BinaryIO, place: memoryview) -> int:
-    """Read as many bytes as there is room for, or are left; return how many."""
+    """Fill a buffer as far as possible; return the number of bytes read."""
     if hasattr(file, "readinto"):
         return file.readinto(place) or 0
     content = file.read(len(place))

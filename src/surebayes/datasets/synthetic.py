@@ -1,14 +1,14 @@
-"""A seeded stream of invented mail, to demonstrate and to load-test without anybody's letters.
+"""Seeded stream of synthetic mail, for demonstrations and load tests without private messages.
 
-`mail_stream` yields whole mails (headers, plain and HTML parts, base64 and quoted-printable, five languages) with
+`mail_stream` yields complete messages (headers, plain and HTML parts, base64 and quoted-printable, five languages) with
 drift, class skew, label noise, obfuscated words and hard cases of both classes; `text_stream` yields plain texts of K
 topics.
-Message i depends on the seed, i and the options alone, so that streams are cut into shards with ``first``, and a longer
+Message i depends on the seed, i and the options alone, so that ``first`` cuts streams into shards, and a longer
 stream starts with the shorter one. Every host is of a reserved domain (RFC 2606), every address of a documentation
-network (RFC 5737), and every mail carries an X-Synthetic header: nobody can take it for real mail.
+network (RFC 5737), and every message has an X-Synthetic header, so that none passes for real mail.
 
-Bytes are the same for the same seed on every version of Python: of `random` only ``random()`` and ``getrandbits()`` are
-used, whose sequences don't change, and floats are only multiplied, added, divided and compared.
+The bytes depend on the seed alone, on every version of Python: of `random` only ``random()`` and ``getrandbits()`` are
+used, whose sequences are stable, and floats are only multiplied, added, divided and compared.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from surebayes.datasets.synthetic_mime import DISGUISE, HAM_HOSTS, Campaign, Dic
 __all__ = ["LANGUAGES", "Mail", "Text", "as_lists", "mail_stream", "text_stream"]
 
 LANGUAGES: Mapping[str, float] = {"en": 0.6, "de": 0.12, "fr": 0.1, "es": 0.1, "ko": 0.08}
-"""The languages that the stream knows, and the share of each unless told otherwise."""
+"""Languages of the stream, with their default shares."""
 
 _MAILERS = ("Loremail 2.1", "Ipsum Post 7", "Dolor Webmail", "Sitamet/0.9", "Loremail 3.0")
 
 
 class Mail(NamedTuple):
-    """One mail of the stream: its bytes, the label as given (maybe wrong) and the truth, when, which language, what."""
+    """One message of the stream: bytes, given label (perhaps wrong), true label, time, language, kind."""
 
     raw: bytes
     label: str
@@ -39,7 +39,7 @@ class Mail(NamedTuple):
 
 
 class Text(NamedTuple):
-    """One text of `text_stream`: its words, and its topics as given (maybe wrong) and in truth."""
+    """One text of `text_stream`: its words, given topics (perhaps wrong) and true topics."""
 
     text: str
     labels: tuple[str, ...]
@@ -63,20 +63,20 @@ class _StreamPlan(NamedTuple):
 def _spam_campaign(seed: int, season: int, slot: int) -> Campaign:
     dice = Dice(seed, 2, season, slot)
     product = coin(dice.below(300_000)).capitalize() + dice.pick(("ex", "ium", "il", "ora"))
-    # Some campaigns go out from a host that ham uses, through somebody's stolen account.
+    # Some campaigns use a host of ham, through a stolen account.
     stolen = dice.chance(0.25)
     host = dice.pick(HAM_HOSTS) if stolen else coin(dice.below(300_000)) + dice.pick((".test", ".example"))
     link = f"http://{coin(dice.below(9000))}.{host}/{coin(dice.below(500))}"
     layout = dice.pick(("plain", "html", "html", "alternative"))
     tricks = tuple(DISGUISE)
-    # The disguise follows the season, as a trick is used until filters know it.
+    # The disguise follows the season: a trick is used until filters know it.
     disguise = tricks[season % len(tricks)] if dice.chance(0.7) else dice.pick(tricks)
     return Campaign(host, link, product, dice.pick(_MAILERS), layout, disguise)
 
 
 def _ham_sender(seed: int, person: int) -> Campaign:
     dice = Dice(seed, 3, person)
-    # Some people write from hosts that are as unknown as spam's.
+    # Some people write from hosts as unknown as spam's.
     host = coin(dice.below(300_000)) + ".example" if dice.chance(0.3) else dice.pick(HAM_HOSTS)
     link = f"http://www.{host}/{coin(dice.below(500))}"
     layout = dice.pick(("plain", "plain", "plain", "alternative", "html"))
@@ -84,7 +84,7 @@ def _ham_sender(seed: int, person: int) -> Campaign:
 
 
 class _Voice:
-    """Makes sentences in one language about one topic, with the words of its kind disguised where asked."""
+    """Generator of sentences in one language about one topic, with the words of its kind disguised on request."""
 
     def __init__(self, dice: Dice, language: str, topic: Sequence[str], product: str, disguise: str = "") -> None:
         self.dice, self.topic, self.product = dice, topic, product
@@ -103,7 +103,7 @@ class _Voice:
                 words.append(self.word())
             elif u < 0.36:
                 words.append(self.product)
-            elif u < 0.44:  # the long tail that every real vocabulary has
+            elif u < 0.44:  # the long tail of a real vocabulary
                 words.append(coin(int(1 / (dice.roll() + 1e-5)) + dice.below(60)))
             else:
                 words.append(dice.early(self.glue))
@@ -123,7 +123,7 @@ class _Voice:
 
 
 class _Manners(NamedTuple):
-    """How often a kind of writer greets, links, asks to follow the link, tracks who does, and closes."""
+    """Probabilities with which a kind of writer greets, links, urges to click, tracks clicks, and closes."""
 
     greeting: float
     link: float
@@ -137,14 +137,14 @@ _SELLER = _Manners(greeting=0.4, link=0.9, call=0.7, tracking=0.7, closing=0.3)
 
 
 def _topic(dice: Dice, topics: Mapping[str, tuple[str, ...]], season: int, drift: float) -> tuple[str, ...]:
-    """Choose a topic: with drift one of the season, without it any."""
+    """Choose a topic: with drift one in season, without it any."""
     names = tuple(topics)
     place = season if dice.chance(drift) else dice.below(len(names))
     return topics[names[place % len(names)]]
 
 
 def _dress(dice: Dice, language: str, lines: list[str], link: str, name: str, manners: _Manners) -> list[str]:
-    """Add greeting, link and closing. Both classes have all of them, so that no phrase alone gives a mail away."""
+    """Add greeting, link and closing. Both classes have all of them, so that no phrase alone betrays the class."""
     if dice.chance(manners.greeting):
         lines = [f"{dice.pick(words.GREETINGS[language])} {dice.pick(words.NAMES)},", "", *lines]
     if dice.chance(manners.link):
@@ -182,7 +182,7 @@ def _ham(dice: Dice, plan: _StreamPlan, language: str, season: int) -> Letter:
 
 
 def _newsletter(dice: Dice, language: str, sender: Campaign, voice: _Voice, seller: _Voice) -> Letter:
-    """Write ham that looks like spam: offers, links, capitals, unsubscribe."""
+    """Write ham that resembles spam: offers, links, capitals, unsubscribe."""
     lines = [voice.title().upper(), "", *voice.sentences(1, 4), *seller.sentences(1, 4)]
     lines = _dress(dice, language, lines, sender.link, sender.product, _SELLER)
     if dice.chance(0.7):
@@ -202,7 +202,7 @@ def _spam(dice: Dice, plan: _StreamPlan, language: str, season: int) -> Letter:
     voice = _Voice(dice, language, topic, sender.product, disguise)
     friend = _Voice(dice, language, _topic(dice, words.HAM[language], season, plan.drift), sender.product)
     kind, layout, name = "campaign", sender.layout, dice.pick(words.NAMES)
-    # A header knows no HTML comments.
+    # HTML comments have no meaning in a header.
     subject = (voice if disguise != "comment" else _Voice(dice, language, topic, sender.product)).title()
     lines, extra = voice.sentences(1, 8), []
     if dice.chance(plan.hard):
@@ -236,10 +236,10 @@ def _mail(plan: _StreamPlan, index: int) -> Mail:
         if where < upto:
             language = name
             break
-    # A season fades into the next one: halfway, both are equally likely.
+    # A season fades into the next: halfway, both are equally likely.
     season = int(index / plan.season + dice.roll())
     letter = (_spam if spam else _ham)(dice, plan, language, season)
-    if plan.tail:  # dice of their own: the rest of the mail is what it is without them
+    if plan.tail:  # separate dice: the rest of the message is unchanged
         letter.lines.extend(rare_words(Dice(plan.seed, 5, index), plan.tail))
     epoch = plan.start + index * plan.interval + dice.below(plan.interval)
     truth = "spam" if spam else "ham"
@@ -260,7 +260,7 @@ def _whole(name: str, value: int, least: int) -> int:
 
 
 def _mixture(languages: Mapping[str, float] | Sequence[str]) -> tuple[tuple[str, float], ...]:
-    """Languages with cumulated shares."""
+    """Return languages with cumulative shares."""
     if isinstance(languages, str):
         languages = (languages,)
     weights = dict(languages) if isinstance(languages, Mapping) else dict.fromkeys(languages, 1.0)
@@ -294,38 +294,38 @@ def mail_stream(
     interval: int = 60,
     tail: int = 0,
 ) -> Iterator[Mail]:
-    """Yield n invented mails, in the order of time and in constant memory.
+    """Yield n synthetic messages, in order of time and in constant memory.
 
     Parameters
     ----------
     n : int
-        How many mails.
+        Number of messages.
     seed : int
-        Another seed gives another stream; the same one the same bytes.
+        The seed; the same seed gives the same bytes.
     spam_share : float
-        The probability that a mail is spam.
+        Probability of spam.
     drift : float
-        How much of the mail follows the season: 0, all topics and campaigns at all times; 1, topics come and go, every
-        campaign (its sender, links, product and disguise) lives for one season, and none returns.
+        Share of mail that follows the season: 0, all topics and campaigns at all times; 1, topics alternate, every
+        campaign (its sender, links, product and disguise) lasts for one season, and none returns.
     season : int
-        How many mails a season lasts; it fades into the next one.
+        Length of a season in messages; it fades into the next.
     label_noise : float
-        The probability that ``label`` is not ``truth``. The mails themselves stay the same.
+        Probability that ``label`` differs from ``truth``. The messages themselves stay the same.
     languages : mapping or sequence of str
-        Some of ``LANGUAGES``, with weights if it is a mapping.
+        A subset of ``LANGUAGES``, with weights if it is a mapping.
     obfuscation : float
-        The probability that a spam disguises its words: digits for letters, zero-width characters, Cyrillic lookalikes,
+        Probability that spam disguises its words: digits for letters, zero-width characters, Cyrillic lookalikes,
         spaced letters, HTML comments within a word.
     hard : float
-        The share of each class that is hard: newsletters in ham; in spam one-liners, image-only mail and good-word
+        Share of hard cases in each class: newsletters in ham; in spam one-liners, image-only messages and good-word
         attacks.
     first : int
-        The number of the first mail: streams of consecutive numbers join to one stream.
+        Number of the first message: streams of consecutive numbers join to one stream.
     start, interval : int
-        The time of mail 0 in seconds since 1970, and the seconds between two mails.
+        Time of message 0 in seconds since 1970, and seconds between messages.
     tail : int
-        Rare words added to each mail. With 80 of them the vocabulary grows as mail's does, by its law to 2.6 million
-        words of 765,000 mails; without any it stays below a few hundred thousand.
+        Rare words added to each message. With 80 the vocabulary grows as that of real mail, by its law to 2.6 million
+        words in 765,000 messages; without any it stays below a few hundred thousand.
 
     Returns
     -------
@@ -360,7 +360,7 @@ def mail_stream(
 
 
 def as_lists(n: int, seed: int = 0, **options: Any) -> tuple[list[bytes], list[str]]:
-    """Return n mails of `mail_stream` as two lists, raw mails and labels, as a vectorizer and a classifier take them.
+    """Return n messages of `mail_stream` as two lists, raw messages and labels, for a vectorizer and a classifier.
 
     Examples
     --------
@@ -392,17 +392,17 @@ def text_stream(
     n, seed, first : int
         As in `mail_stream`.
     topics : int
-        K, how many topics; they are named topic-00, topic-01, ...
+        K, the number of topics, named topic-00, topic-01, ...
     max_labels : int
-        How many topics a text has at most; 1 is single-label. Each further one is half as likely.
+        Most topics of a text; 1 is single-label. Each further one is half as likely.
     length : int
-        The mean number of words; a text has half to one and a half of it.
+        Mean number of words; a text has 0.5 to 1.5 times as many.
     skew : float
-        How unequal the topics are: topic k has weight 1 / (1 + skew k).
+        Imbalance of the topics: topic k has weight 1 / (1 + skew k).
     overlap : float
-        The share of words that tell nothing about the topic.
+        Share of words independent of the topic.
     label_noise : float
-        The probability that one of a text's labels is another topic.
+        Probability that one of a text's labels is a wrong topic.
 
     Returns
     -------
@@ -437,7 +437,7 @@ def text_stream(
                 chosen.append(other)
         text = []
         for _ in range(length - length // 2 + dice.below(2 * (length // 2) + 1)):
-            # Word numbers: a block of 4,000 that all topics share and one for each topic, its first ones most often.
+            # Word numbers: a shared block of 4,000 and one for each topic, first ones most often.
             block = 0 if dice.chance(overlap) else 1 + dice.pick(chosen)
             text.append(coin(4000 * block + min(3999, int(1 / (dice.roll() + 1e-4)) + dice.below(40))))
         labels = list(chosen)

@@ -1,4 +1,4 @@
-"""How a letter of the synthetic stream becomes the bytes of a mail: chance, coined words, disguises, headers, MIME."""
+"""Rendering of synthetic messages: random numbers, coined words, disguises, headers, MIME."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHARSETS = {"en": "iso-8859-1", "de": "iso-8859-1", "fr": "iso-8859-1", "es": "
 
 
 class Dice:
-    """What is needed of chance, from ``random()`` alone."""
+    """Random choices, from ``random()`` alone."""
 
     __slots__ = ("bits", "roll")
 
@@ -42,21 +42,21 @@ class Dice:
         return int(self.roll() * n)
 
     def pick(self, items: Sequence[T]) -> T:
-        """Return one of the items, each as likely."""
+        """Return one of the items, uniformly."""
         return items[int(self.roll() * len(items))]
 
     def early(self, items: Sequence[T]) -> T:
-        """Pick one, the first ones far more often."""
+        """Return one of the items, early ones far more often."""
         u = self.roll()
         return items[int(u * u * len(items))]
 
     def chance(self, p: float) -> bool:
-        """Whether an event of probability p happens."""
+        """Return True with probability p."""
         return self.roll() < p
 
 
 def coin(number: int) -> str:
-    """Coin a word that no dictionary has: the same for the same number, and another for another."""
+    """Coin a word that is in no dictionary: a function of the number, without collisions."""
     parts = []
     number += len(_SYLLABLES)
     while number:
@@ -66,9 +66,9 @@ def coin(number: int) -> str:
 
 
 def rare_words(dice: Dice, n: int) -> list[str]:
-    """Return lines of n words from a tail without end: of N such words about 4.6 (N / 4) ** 0.8 are different.
+    """Return lines of n words from an infinite tail: of N such words about 4.6 (N / 4) ** 0.8 are distinct.
 
-    Word k has a probability of about k ** -1.25 / 4, which gives vocabularies that grow as fast as mail's do.
+    Word k has a probability of about k ** -1.25 / 4, so that vocabularies grow as fast as those of mail.
     """
     drawn = []
     for _ in range(n):
@@ -101,7 +101,7 @@ DISGUISE: dict[str, Callable[[str, Dice], str]] = {
 
 
 class Campaign(NamedTuple):
-    """What the mails of one sender have in common: in spam it lasts a season, in ham for ever."""
+    """Common features of one sender's messages: in spam for a season, in ham for ever."""
 
     host: str
     link: str
@@ -112,7 +112,7 @@ class Campaign(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """A mail before it is put into MIME."""
+    """A message before MIME encoding."""
 
     kind: str
     sender: Campaign
@@ -158,7 +158,7 @@ def _encode(text: str, charset: str) -> tuple[bytes, str]:
 
 
 def _header_text(text: str, charset: str) -> str:
-    """RFC 2047: the text itself, or base64 words of at most 75 characters."""
+    """Encode a header text (RFC 2047): plain, or base64 words of at most 75 characters."""
     if text.isascii():
         return text
     charset = _encode(text, charset)[1]
@@ -202,7 +202,7 @@ def _multipart(kind: str, parts: Sequence[bytes], dice: Dice) -> bytes:
 
 
 def _content(letter: Letter, dice: Dice, charset: str) -> bytes:
-    """Everything from the Content-Type header on."""
+    """Return the message from the Content-Type header on."""
     transfer = dice.roll()
     plain = "\n".join(letter.lines)
     if letter.layout == "plain":
@@ -226,7 +226,7 @@ def _date(epoch: int) -> str:
 
 
 def _received(dice: Dice, host: str, epoch: int) -> list[str]:
-    """Return the way of the mail, the last hop first, as each host writes its line on top."""
+    """Return the Received fields, last hop first, as each host prepends its line."""
     hops, name = [], host
     for hop in range(1 + dice.below(3)):
         address = f"{dice.pick(_NETWORKS)}.{1 + dice.below(254)}"
@@ -241,7 +241,7 @@ def _received(dice: Dice, host: str, epoch: int) -> list[str]:
 
 
 def render(letter: Letter, dice: Dice, language: str, epoch: int) -> bytes:
-    """Return a letter as the bytes of a mail."""
+    """Return the bytes of a message."""
     charset = _CHARSETS[language] if dice.chance(0.35) else "utf-8"
     lines = _received(dice, letter.sender.host, epoch)
     lines += [

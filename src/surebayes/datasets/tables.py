@@ -1,6 +1,6 @@
-"""Rows of tables as documents: the registry of their formats, and a reader for each.
+"""Tables of documents: the registry of formats, and a reader for each.
 
-A format is one entry of `TABLES`: options of commands, their help, errors and readers come from it.
+A format is one entry of `TABLES`; command options, help, errors and readers derive from it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from surebayes.datasets.sources import Source
 
 MAX_LINE = 64 * 1024 * 1024
-"""Bytes of one line of a CSV or JSON lines file; a longer one is no table of texts."""
-_BATCH = 256  # rows of a Parquet file held at a time
+"""Longest line of a CSV or JSON lines file, in bytes."""
+_BATCH = 256  # rows per batch of a Parquet file
 
 
 class SourceDocument(namedtuple("SourceDocument", ("name", "content", "label", "size"))):
-    """One document: where it is from, what it holds, its label (or labels) if it has one, and the bytes read for it.
+    """One document: name of its source, content, label (or labels) if any, and number of bytes read.
 
     Examples
     --------
@@ -42,19 +42,19 @@ class SourceDocument(namedtuple("SourceDocument", ("name", "content", "label", "
 
 
 class TableRow(SourceDocument):
-    """A document of a table.
+    """A row of a table as a document.
 
     Attributes
     ----------
     file : str
-        The file, as messages call it.
+        Name of the file in messages.
     row : int
-        The number of the row, from 1; a line of names is none. Of JSON lines the number of the line.
+        Number of the row, from 1, without the line of names; in JSON lines the number of the line.
     kept : tuple
-        The values of the columns that the source keeps.
+        Values of the source's `keep` columns.
     """
 
-    # no slots: the document itself stays the tuple that readers of all kinds give
+    # no slots: the document itself stays the tuple of all readers
 
     file: str
     row: int
@@ -92,7 +92,7 @@ def _lines(source: Source) -> Iterator[tuple[int, str, int]]:
 
 
 class _NumberedLines:
-    """The lines of a file for the csv module, with the number of bytes and the line of the last one."""
+    """Lines of a file for the csv module; tracks the number of bytes and the line of the last one."""
 
     def __init__(self, source: Source) -> None:
         self.lines, self.size, self.number = _lines(source), 0, 0
@@ -107,7 +107,7 @@ class _NumberedLines:
 
 
 class _Sniffed:
-    """Lines whose first one was looked at."""
+    """Lines with the first one pushed back."""
 
     def __init__(self, first: str, lines: _NumberedLines) -> None:
         self.first, self.lines = [first], lines
@@ -154,7 +154,7 @@ def read_csv(source: Source) -> Iterator[TableRow]:
 
 
 def _delimiter(source: Source, first: str) -> str:
-    """Return what separates the columns: a tab by the file's name, else what makes the column of texts one of them."""
+    """Return the delimiter: a tab by the file's name, else the one with which the column of texts exists."""
     import csv
 
     if suffix_of(source.path) in (".tsv", ".tab"):
@@ -166,14 +166,14 @@ def _delimiter(source: Source, first: str) -> str:
     return ","
 
 
-_FARTHEST = 1000  # lines that a quoted cell may span
+_FARTHEST = 1000  # most lines of a quoted cell
 
 
 def _tab_separated(lines: Iterator[str]) -> Iterator[list[str]]:
-    """Yield rows of tab-separated values, whether cells with tabs and line ends are quoted or there are none.
+    """Yield rows of tab-separated values, with or without quoted cells.
 
-    Programs write either: a cell is a quoted one if its closing quote is where a cell can end. A quote that closes on
-    a later line counts only if the lines between could not be rows of their own.
+    Programs write both dialects: a cell counts as quoted if its closing quote is where a cell can end. A quote that
+    closes on a later line counts only if the lines between could not be rows themselves.
     """
     ahead: list[str] = []
     columns = 0
@@ -191,7 +191,7 @@ def _tab_separated(lines: Iterator[str]) -> Iterator[list[str]]:
 
 
 def _closed(line: str, ahead: list[str], lines: Iterator[str], columns: int) -> str | None:
-    """Return a row whose open cell is closed by one of the next lines; None where its quote is a letter as any."""
+    """Return a row whose open cell closes on one of the next lines; None if its quote is an ordinary character."""
     joined, is_row = line, line.count("\t") == columns - 1
     for taken in range(_FARTHEST if columns else 0):
         if taken == len(ahead):
@@ -203,7 +203,7 @@ def _closed(line: str, ahead: list[str], lines: Iterator[str], columns: int) -> 
         cells, is_open = _tab_cells(joined)
         closes = not is_open and len(cells) == columns
         if ahead[taken].count("\t") == columns - 1 and (is_row or not closes):
-            return None  # it is a row of its own
+            return None  # it is a complete row
         if closes:
             del ahead[: taken + 1]
             return joined
@@ -211,7 +211,7 @@ def _closed(line: str, ahead: list[str], lines: Iterator[str], columns: int) -> 
 
 
 def _tab_cells(line: str) -> tuple[list[str], bool]:
-    """Cut a line at its tabs, those within quotes left out; return the cells, and whether a quoted one stays open."""
+    """Split a line at tabs outside quotes; return the cells, and whether a quoted one stays open."""
     text = line.removesuffix("\n").removesuffix("\r")
     cells, place, is_open = [], 0, False
     while True:
@@ -233,7 +233,7 @@ def _tab_cells(line: str) -> tuple[list[str], bool]:
 
 
 def _closing(text: str, place: int) -> int | None:
-    """Return where the quote is that closes a cell: before a tab or the end, quotes within being doubled."""
+    """Return the position of a cell's closing quote: before a tab or the end, with doubled quotes inside."""
     while (place := text.find('"', place)) >= 0:
         if text.startswith('""', place):
             place += 2
@@ -243,14 +243,14 @@ def _closing(text: str, place: int) -> int | None:
 
 
 def _wanted(source: Source, names: Sequence[str] | None) -> list[str]:
-    """Name the columns to read: the text, and the label where it is needed and not given."""
+    """Return the columns to read: the text, and the label where it is needed and not given."""
     if source.label is not None or (not source.labelled and source.label_column not in (names or ())):
         return [source.text]
     return [source.text, source.label_column]
 
 
 def _place(source: Source, wanted: Sequence[str], k: int, names: list[str] | None) -> int:
-    """Find a column by its name, or by its number where a file has no names."""
+    """Find a column by its name, or by its number in a file without names."""
     column, name = wanted[k], shown(source.path)
     flag = source.keep_flag if k >= len(wanted) - len(source.keep) else (source.flag, "--label")[k]
     if names is None:
@@ -276,7 +276,7 @@ def _no_column(name: str, column: str, names: Iterable[str], flag: str) -> BadIn
 def _labelled(
     source: Source, where: str, text: Any, label: Any, size: int, row: int, kept: Iterable[Any] = ()
 ) -> Iterator[TableRow]:
-    """Yield the document of a row's cells; refuse the row where one is missing."""
+    """Yield the document of a row's cells; refuse a row with a missing cell."""
     document = _checked(source, where, text, label, size)
     if document is not None:
         yield _table_row(document, shown(source.path), row, tuple(kept))
@@ -314,7 +314,7 @@ def _plain_label(label: Any) -> str:
 
 
 def read_json(source: Source) -> Iterator[TableRow]:
-    """Read the documents of JSON objects: one on each line, or all in one array."""
+    """Read JSON objects as documents: one on each line, or all in one array."""
     import json
 
     name, lines, is_first = shown(source.path), _lines(source), True
@@ -350,7 +350,7 @@ def _of_object(source: Source, where: str, row: Any, size: int, number: int) -> 
 
 
 def _read_array(source: Source, first: str, lines: Iterator[tuple[int, str, int]]) -> Iterator[TableRow]:
-    """Read the objects of an array, holding one of them and what was read beyond it."""
+    """Read the objects of an array, buffering one of them and the unread rest of a block."""
     import json
     from itertools import count
 
@@ -358,7 +358,7 @@ def _read_array(source: Source, first: str, lines: Iterator[tuple[int, str, int]
     text, place = first.lstrip()[1:], 0
 
     def more() -> bool:
-        """Read at least as much again as is left, so that a long object is not tried too often."""
+        """Read at least as much again as is buffered, so that a long object is not parsed too often."""
         nonlocal text, place
         text, place = text[place:], 0
         pieces, wanted = [text], max(len(text), 4096)
@@ -424,7 +424,7 @@ def read_parquet(source: Source) -> Iterator[TableRow]:
 
 
 def _with_places(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """Return a file that can be read at any place: a spooled copy of a pipe or of a compressed file."""
+    """Return a seekable file: a spooled copy of a pipe or of a compressed file."""
     from surebayes.datasets.opening import Spooled
 
     path = spooled(path)
@@ -442,9 +442,9 @@ class TableFormat(namedtuple("TableFormat", ("name", "suffixes", "read", "about"
     Attributes
     ----------
     name : str
-        In `Source(format=...)`; commands take such files by the option ``--name``.
+        Value of `Source(format=...)`; the option of commands is ``--name``.
     suffixes : tuple of str
-        How names of such files end.
+        File suffixes.
     read : callable
         The reader: from a source to its documents.
     about : str
@@ -460,7 +460,7 @@ class TableFormat(namedtuple("TableFormat", ("name", "suffixes", "read", "about"
 
     @property
     def flag(self) -> str:
-        """The option of commands."""
+        """The command-line option."""
         return f"--{self.name}"
 
     @property
@@ -477,13 +477,13 @@ TABLES = {
         TableFormat("parquet", (".parquet",), read_parquet, "A Parquet file; may be repeated."),
     )
 }
-"""The formats of tables, by name."""
+"""Formats of tables, by name."""
 TABLE_SUFFIXES = {suffix: format.name for format in TABLES.values() for suffix in format.suffixes}
-"""The format of a file by the end of its name."""
+"""Formats of tables, by suffix."""
 
 
 def listed(word: str = "or") -> str:
-    """Return the options of all formats as a list in words.
+    """Return the options of all formats as an enumeration.
 
     Examples
     --------
@@ -495,7 +495,7 @@ def listed(word: str = "or") -> str:
 
 
 def table_in(path: str | os.PathLike[str]) -> str:
-    """Return the format of a table, by the end of its name or by how it begins; CSV where neither tells.
+    """Return the format of a table, by its suffix or its first bytes; CSV by default.
 
     Examples
     --------

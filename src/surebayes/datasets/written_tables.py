@@ -1,4 +1,4 @@
-"""Rows into a CSV, JSON lines or Parquet file, by the end of its name; the file is there once all of them are."""
+"""Writers of CSV, JSON lines and Parquet tables; the finished file appears atomically."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from surebayes.datasets.opening import suffix_of
 from surebayes.datasets.tables import TABLE_SUFFIXES
 from surebayes.errors import BadInput
 
-_BATCH = 4096  # rows of a Parquet file that are held
+_BATCH = 4096  # rows per batch of a Parquet file
 _TEXTS = (str, int, float, bool, type(None))
 
 
 def written_as(path: str | os.PathLike[str]) -> str:
-    """Return the format of a table to write; BadInput where the end of its name is none of a table.
+    """Return the format of an output table by its suffix; raise BadInput for an unknown suffix.
 
     Examples
     --------
@@ -31,12 +31,12 @@ def written_as(path: str | os.PathLike[str]) -> str:
 
 
 class TableWriter:
-    r"""A table that is written row by row, and put in place at the end.
+    r"""Writer of a table, row by row; the file is put in place at the end.
 
     Parameters
     ----------
     path : path
-        The file; one that is there is replaced.
+        The file; an existing one is replaced.
     columns : sequence of str
         The names of the columns.
 
@@ -96,7 +96,7 @@ class _CsvRows:
 
 
 def _cell(value: Any) -> Any:
-    """Return a value as a cell: lists and mappings as JSON, truth as JSON has it."""
+    """Return a value as a cell: lists and mappings as JSON, booleans as in JSON."""
     if isinstance(value, bool) or not isinstance(value, _TEXTS):
         return _json(value)
     return value
@@ -121,7 +121,7 @@ class _JsonRows:
 
 
 class _ParquetRows:
-    """Rows in batches; the first batch says which type a column has, and text takes what no type does."""
+    """Rows in batches; the first batch determines the type of each column, with text as the fallback."""
 
     def __init__(self, path: str, columns: list[str], suffix: str) -> None:
         try:
