@@ -1,4 +1,4 @@
-"""The scikit-learn faces of the core: classifiers on sparse rows of counts, term weighting, tuning.
+"""scikit-learn estimators on the core: classifiers on sparse rows of counts, term weighting, tuning.
 
 Parameters that several of them share:
 
@@ -22,7 +22,7 @@ smoothing : float
 prior : {"fit", "uniform"} or array
     Log-odds of a class before reading: from its share of documents, 0, or from the given probabilities.
 unseen : {"smooth", "ignore"}
-    What becomes of columns that no training document has. "smooth": they are terms like others, as in scikit-learn.
+    Treatment of columns without training documents. "smooth": ordinary terms, as in scikit-learn.
     "ignore": they count neither in V nor in a document's score or length, as if the columns were not there.
 
 With more than two classes (or labels) every class is set against the rest.

@@ -1,4 +1,4 @@
-"""What the classifiers share: the scikit-learn face of statistics -> estimate -> score -> decide.
+"""Base class of the classifiers: the scikit-learn interface of statistics -> estimate -> score -> decide.
 
 A subclass says which sums it keeps, how it freezes a representation, and how sums become a linear model; learning,
 forgetting and merging are in `learning`, scoring and explaining here, once.
@@ -41,7 +41,7 @@ class CountClassifier(ClassifierMixin, Learner):
     # Whether an estimate of a few columns needs all of them; then there is _model_of(classes).
     _whole_vocabulary: bool = False
 
-    # ---- what a subclass says
+    # ---- hooks of subclasses
 
     @abstractmethod
     def _model(self, columns: NDArray[np.int64] | None) -> Linear:
@@ -202,7 +202,7 @@ class CountClassifier(ClassifierMixin, Learner):
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Counts of terms.
         top : int, default=None
-            Keep only the strongest terms; what the others add is then part of the bias.
+            Keep only the strongest terms; the contribution of the remaining ones is then part of the bias.
         terms : sequence of str, default=None
             Names of the columns; those seen in `fit` if None.
 

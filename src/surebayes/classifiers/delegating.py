@@ -1,4 +1,4 @@
-"""Classifiers around another one: what is learnt, scored and explained goes to the inner classifier."""
+"""Classifiers around an inner one, which learns, scores and explains for them."""
 
 from __future__ import annotations
 

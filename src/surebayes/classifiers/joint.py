@@ -172,7 +172,7 @@ class JointClassifier(CountClassifier):
         return joint
 
     def _shares(self, model: Linear, compact: csr_array, rows: csr_array) -> list[tuple[FloatArray, FloatArray]]:
-        """Set what a term says for a class against what it says for the others, by their shares without that class."""
+        """Return the evidence of a term for a class against the remaining ones, by their shares without that class."""
         if not self._competes() or len(self.classes_) == 1:
             return super()._shares(model, compact, rows)
         joint = self._masked(model.scores(compact))
@@ -180,7 +180,7 @@ class JointClassifier(CountClassifier):
         values, result = model.represent(compact), []
         log_odds = model.log_odds[:, compact.indices]
         for c in range(len(self.classes_)):
-            others = score.shares_of_the_others(joint, c)
+            others = score.shares_of_the_rest(joint, c)
             against = sum(spread(others[:, k], compact) * log_odds[k] for k in range(len(log_odds)) if k != c)
             shares = values * (log_odds[c] - against)
             total = np.bincount(spread(np.arange(len(joint)), compact), shares, len(joint))
@@ -228,7 +228,7 @@ class JointClassifier(CountClassifier):
 class ComplementNB(JointClassifier):
     """Complement Naive Bayes (Rennie et al. 2003): scikit-learn's, on sums that can also be forgotten and merged.
 
-    A class is judged by how badly a document fits all the others.
+    A class is judged by the misfit of a document to all remaining classes.
 
     Parameters
     ----------
@@ -298,7 +298,7 @@ class ComplementNB(JointClassifier):
 class BernoulliNB(JointClassifier):
     """Bernoulli Naive Bayes: scikit-learn's, on sums that can also be forgotten and merged.
 
-    A term that a document lacks speaks too.
+    A term missing from a document is evidence too.
 
     Parameters
     ----------

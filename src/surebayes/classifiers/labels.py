@@ -1,4 +1,4 @@
-"""What the classifiers are given: labels as the sums want them, rows of counts in canonical order."""
+"""Validation of the classifiers' input: labels in the form of the sums, rows of counts in canonical order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the classifiers learn: a frozen representation, exact class sums, and what keeps both consistent."""
+"""Learning: a frozen representation, exact class sums, and the checks that keep both consistent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
     statistics_: Statistics
     _holder: Holder
 
-    # ---- what a subclass says
+    # ---- hooks of subclasses
 
     @property
     def _sums(self) -> tuple[str, ...]:
@@ -224,7 +224,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         return documents
 
     def _read(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> TrainingDocuments:
-        """Check everything that `fit` is given, and start anew with these classes."""
+        """Validate the input of `fit`, and reset to these classes."""
         self._validate_params()
         rows = self._rows(X, y, reset=True)
         target = read_target(y, None if classes is None else np.asarray(classes), None)
@@ -232,7 +232,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         return self._documents(rows, target.labels, sample_weight)
 
     def _prepare(self, n_columns: int, classes: NDArray[Any], multilabel: bool) -> None:
-        """Start anew with these columns and classes; documents come next."""
+        """Reset to these columns and classes; documents come next."""
         self._validate_params()
         self.n_features_in_ = n_columns
         self.classes_, self.multilabel_ = classes, multilabel

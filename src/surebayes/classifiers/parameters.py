@@ -1,4 +1,4 @@
-"""What the parameters of classifiers may be, in scikit-learn's own terms, and what its constraints can't say."""
+"""Validation of the classifiers' parameters: scikit-learn's constraints, and checks beyond them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classifiers on rates of terms, (mass + s) / (total + s V): what they share, and the reversal of their decisions."""
+"""Base of the classifiers on rates of terms, (mass + s) / (total + s V), and the reversal of their decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Confidence from how hard a decision is to reverse (Kolcz & Chowdhury 2005)."""
+"""Confidence by the difficulty of reversing a decision (Kolcz & Chowdhury 2005)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents that are counted once for many candidates: the working memory of TunedNB's search.
+"""Counts of documents, shared by many candidates: the working memory of TunedNB's search.
 
 Documents that take part in the same folds are counted together, once; the sums of a fold's training documents are
 added up from such parts, which is exact. Where the representation is learnt from the fold's documents, z = w tf / size
@@ -29,7 +29,7 @@ from surebayes.core.statistics import SUMS, Side, Statistics
 from surebayes.core.sums import DENSE_BYTES, FRACTION_BITS, ExactSums
 
 MEMORY = 1 << 27
-"""Bytes of each kind that documents remember; what is larger is worked out anew."""
+"""Largest size of each kind of cached result, in bytes; larger ones are recomputed."""
 
 
 MOST_FOLDS = 8
@@ -208,7 +208,7 @@ class SharedDocuments(TrainingDocuments):
             if taking_part is not None:
                 return np.asarray(tf.T @ np.where(where, share, 0.0))
             size = 12 * int(np.diff(tf.indptr)[where].sum())
-            class_rows = self.forms.get((r.tf, "class", c), lambda: tf[where], size)  # rows of others add nothing
+            class_rows = self.forms.get((r.tf, "class", c), lambda: tf[where], size)  # other classes add nothing
             return np.asarray(class_rows.T @ share[where])
 
         return [sum_of(c) for c in classes]

@@ -1,4 +1,4 @@
-"""What TunedNB makes large: a measure of each class's ranking, or a scorer of scikit-learn on held-out documents."""
+"""Objectives of TunedNB: a measure of each class's ranking, or a scorer of scikit-learn on held-out documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search behind TunedNB: candidates that share what they count.
+"""Search of TunedNB over candidates that share their counts.
 
 A candidate is another estimate from the same sums (see `tuning_counts`). The number of terms of each document is
 searched post-hoc, all numbers from one sort, and the best one is confirmed in induction, as Kolcz & Yih advise.
@@ -134,7 +134,7 @@ class Search:
         against: dict[str, Any] | None = None,
         together: bool = False,
     ) -> None:
-        """Try candidates on the first fold, and those that keep up on the others.
+        """Try candidates on the first fold, and competitive ones on the remaining folds.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What each class is believed to look like: rates of terms inside it and outside, from class sums.
+"""Estimates of each class: rates of terms inside it and outside, from class sums.
 
 One form covers the multinomial models: (mass + s) / (total + s V). Numerators and denominators are kept apart,
 because the reversal of a decision needs them so.

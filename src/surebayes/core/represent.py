@@ -1,4 +1,4 @@
-"""How a document becomes a row of numbers: term frequency, term weight, selection, softmax, norm.
+"""Representation of a document as a row of numbers: term frequency, term weight, selection, softmax, norm.
 
 Notation everywhere: x a raw row of counts, z the represented row, w a term's weight, V the number of terms.
 """

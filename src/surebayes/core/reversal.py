@@ -1,4 +1,4 @@
-"""How hard a decision is to reverse (Kolcz & Chowdhury 2005), and scores discounted by it."""
+"""Difficulty of reversing a decision (Kolcz & Chowdhury 2005), and scores discounted by it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAST_LOG = -600.0  # logarithms of scores from here down are squeezed into wha
 
 @dataclass(frozen=True, slots=True)
 class Reversal:
-    """How hard a decision is to reverse.
+    """Difficulty of reversing a decision.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How much a document speaks for a class: linear scores, probabilities, and the reasons for a score.
+"""Evidence of a document for a class: linear scores, probabilities, and explanations.
 
 Every model of the papers scores a represented row z linearly: Kolcz & Yih's logarithmic opinion pool is the
 plain score on rows of L1 length 1, Kim, Seo & Rim's Poisson score is linear in x / (dl + theta V), Junejo &
@@ -137,7 +137,7 @@ class Explanation:
     contributions : float array
         What each adds to the score.
     bias : float
-        What the score starts from; with a limited number of terms, what the others add is in here too.
+        Constant term of the score; with a limited number of terms it includes the contribution of the remaining ones.
     score : float
         The score.
     """
@@ -203,7 +203,7 @@ def poisson_terms(inside: FloatArray, outside: FloatArray, weights: FloatArray |
 def posterior_log_odds(joint: FloatArray) -> FloatArray:
     """Return log p_c / (1 - p_c) for joint log-likelihoods (documents, classes): comparable between documents.
 
-    The likeliest class stands against the others without it, so that nothing is lost where its probability rounds to 1;
+    The likeliest class is compared with the remaining ones, so that nothing is lost where its probability rounds to 1;
     every other class stands against a sum that the likeliest dominates.
     """
     rows, best = np.arange(len(joint)), joint.argmax(axis=1)
@@ -227,7 +227,7 @@ def _log_sum(exponents: FloatArray) -> FloatArray:
     return np.asarray(highest + np.log(np.exp(exponents - highest[:, None]).sum(axis=1)), np.float64)
 
 
-def shares_of_the_others(joint: FloatArray, c: int) -> FloatArray:
+def shares_of_the_rest(joint: FloatArray, c: int) -> FloatArray:
     """Return the probability of each class where class c is out of the question, (documents, classes)."""
     others = joint.copy()
     others[:, c] = -np.inf

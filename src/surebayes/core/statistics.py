@@ -1,4 +1,4 @@
-"""What is remembered of the training documents: class sums that add, subtract and merge exactly.
+"""Sufficient statistics of the training documents: class sums that add, subtract and merge exactly.
 
 Training keeps, for each class and for everything together, the sums of four functions of a document:
 1, [x > 0], x and z(x), where x is its row of counts and z(x) the represented row. Learning a document adds
@@ -38,7 +38,7 @@ _ROUNDING_BITS = int(np.float64(_ROUNDING).view(np.int64))
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The sums of one side of a contrast as floats: `documents` (C,), the others (C, columns) or None."""
+    """The sums of one side of a contrast as floats: `documents` (C,), the remaining ones (C, columns) or None."""
 
     documents: FloatArray
     presence: FloatArray | None
@@ -121,7 +121,7 @@ class Statistics:
         class_specific : bool, default=False
             Whether `represent` depends on the class.
         compact : bool, default=False
-            Leave the tables of a small batch sparse: adding them to others then touches their own terms only.
+            Keep the tables of a small batch sparse: adding them then touches their terms only.
         """
         members = _Members.of(labels, n_classes, rows.shape[0], weight)
         n = rows.shape[0]

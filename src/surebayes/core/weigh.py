@@ -1,4 +1,4 @@
-"""How much a term is worth: every term weight of the papers, from sums and rates.
+"""Term weights: every weighting of the papers, from sums and rates.
 
 Functions of presence take a `Contingency`; those of class-conditional document shares take a and b, the shares
 inside and outside a class.

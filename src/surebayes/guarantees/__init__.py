@@ -1,1 +1,1 @@
-"""Thresholds one can vouch for: order statistics, certificates, calibration, drift."""
+"""Guaranteed thresholds: order statistics, certificates, calibration, drift."""

@@ -144,7 +144,7 @@ class AnytimeCertificate:
         self._moments = _moments(self.rate, self.confidence)
         self._top = array("d")  # the highest scores, ascending
         self._dropped = -math.inf  # the highest score that was dropped
-        self._told: set[int] = set()  # of documents that were named
+        self._told: set[int] = set()  # of named documents
         self._next = self._moments.first(0)
 
     def add(self, scores: ArrayLike, *, ids: Any = None, model: str | None = None) -> Self:

@@ -11,8 +11,8 @@ holds at most burst + rate n alarms, under drift, attack or a wrong calibration:
 Alarms count when the truth becomes known. Those that are still unknown when a document is judged, the ones *in flight*,
 can take the debt past the burst by their number; it isn't cut there, and the bound grows by exactly these.
 
-Everything is counted in whole units of 2^-40, so sums are exact. The module needs nothing but the standard library: the
-command that judges one mail reads it too.
+Everything is counted in whole units of 2^-40, so sums are exact. The module needs nothing but the standard library:
+the command that judges one message imports it too.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class AlarmBound:
     debt : float
         What earlier alarms still cost.
     left : int
-        Alarms that may come before the budget falls mute.
+        Alarms before the budget falls mute.
     alarms, negatives : int
         Counted so far.
     in_flight : int
-        Positive answers whose truth isn't known yet.
+        Positive answers without a known label yet.
 
     Examples
     --------
@@ -218,7 +218,7 @@ class AlarmBudget:
         Parameters
         ----------
         in_flight : int
-            Positive answers whose truth isn't known yet.
+            Positive answers without a known label yet.
         """
         return AlarmBound(self.rate, self.burst, self.debt, self.left, self.alarms, self.negatives, in_flight)
 

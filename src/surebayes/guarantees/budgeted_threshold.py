@@ -47,7 +47,7 @@ def _inner_has(name: str) -> Any:
 
 
 class BudgetedThreshold(ThresholdedClassifier):
-    """A classifier on a stream that never gives more false alarms than was agreed, whatever comes.
+    """A classifier on a stream with a bound on its false alarms, whatever comes.
 
     A certificate holds for rows like the held-out ones. This threshold is for streams that change: it keeps an
     :class:`AlarmBudget`, moves with every truth that becomes known, rises while there is debt, and falls mute rather
@@ -192,7 +192,7 @@ class BudgetedThreshold(ThresholdedClassifier):
 
     @_inner_has("partial_fit")
     def partial_fit(self, X: Any, y: Any, flagged: Any = None, classes: Any = None) -> BudgetedThreshold:
-        """Take rows whose truth has become known: they are recorded in the budget, then learnt.
+        """Record rows with known labels in the budget, then learn them.
 
         Parameters
         ----------
@@ -201,9 +201,9 @@ class BudgetedThreshold(ThresholdedClassifier):
         y : array-like of shape (n,) or (n, K)
             Their true labels.
         flagged : array-like of shape (n,) or (n, K), optional
-            What was said of them then: the answers of :meth:`predict`, or booleans that are true where the positive
-            class was called. None: what :meth:`predict` says now. Give it wherever rows were judged before other truths
-            became known, otherwise alarms go uncounted.
+            Earlier answers: those of :meth:`predict`, or booleans that are true where the positive class was called.
+            None: the present answers of :meth:`predict`. Give it if rows were judged before further labels became
+            known, otherwise alarms go uncounted.
         classes : array-like, optional
             All labels, needed by the first call without :meth:`fit` unless `y` has them all.
 
@@ -224,7 +224,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         return self
 
     def _first_rows(self, X: Any, labels: NDArray[Any], flagged: Any, classes: Any) -> BudgetedThreshold:
-        """Start without a warm-up: nothing could be said of the first rows, and they have no score."""
+        """Start without a warm-up: the first rows have neither a verdict nor a score."""
         self._check_parameters()
         known = np.unique(labels) if classes is None else np.asarray(classes)
         if labels.ndim == 1 and known.size < 2:
@@ -233,14 +233,14 @@ class BudgetedThreshold(ThresholdedClassifier):
         self.estimator_ = clone(self.estimator).partial_fit(X, labels, **options)
         self._begin(kind_of(labels, raw_scores(self.estimator_, X, labels.ndim == 2)), labels)
         truth = memberships(labels, self.classes_, self._kind)
-        alarms = np.zeros(truth.shape, dtype=bool) if flagged is None else self._said(flagged, truth.shape)
+        alarms = np.zeros(truth.shape, dtype=bool) if flagged is None else self._answered(flagged, truth.shape)
         for c, budget in zip(self._targets, self._budgets):
             for alarm in alarms[~truth[:, c], c].tolist():
                 budget.record(alarm)
         return self
 
     def observe(self, scores: Any, y: Any, flagged: Any = None) -> BudgetedThreshold:
-        """Record truths that have become known, without learning the rows.
+        """Record known labels in the budget, without learning the rows.
 
         Parameters
         ----------
@@ -249,7 +249,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         y : array-like of shape (n,) or (n, K)
             Their true labels.
         flagged : array-like of shape (n,) or (n, K), optional
-            What was said of them then, as in :meth:`partial_fit`. None: what the threshold of now says.
+            Earlier answers, as in :meth:`partial_fit`. None: those of the present threshold.
 
         Returns
         -------
@@ -271,12 +271,12 @@ class BudgetedThreshold(ThresholdedClassifier):
         return self
 
     def _understood(self, columns: Floats, labels: NDArray[Any], flagged: Any) -> tuple[Any, Any]:
-        """Return truths and answers, one column a class."""
+        """Return correct labels and answers, one column per class."""
         truth = memberships(labels, self.classes_, self._kind)
-        return truth, self._called(columns) if flagged is None else self._said(flagged, truth.shape)
+        return truth, self._called(columns) if flagged is None else self._answered(flagged, truth.shape)
 
-    def _said(self, flagged: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-        """Read what a caller says was answered: labels, or booleans for the positive class."""
+    def _answered(self, flagged: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+        """Convert earlier answers: labels, or booleans for the positive class."""
         answers = np.atleast_1d(np.asarray(flagged))
         if answers.shape[0] != shape[0] or answers.shape not in (shape, shape[:1]):
             raise ValueError(f"flagged must have one entry for each of the {shape[0]:,} rows. Got {answers.shape}.")
@@ -383,14 +383,14 @@ class BudgetedThreshold(ThresholdedClassifier):
     def predict(self, X: Any, in_flight: Any = 0) -> Any:
         """Call positive what scores strictly above the threshold of now; nothing while the budget is mute.
 
-        Rows of one call are judged alike, as if side by side: each is in flight for the others.
+        Rows of one call are judged alike, as if in parallel: each is in flight for all remaining ones.
 
         Parameters
         ----------
         X : array-like, sparse matrix or sequence of length n
             Rows.
         in_flight : int, or array of int of shape (K,)
-            Positive answers (of each class) whose truth will be told later: the debt that they are likely to become
+            Positive answers (of each class) with labels to come: the debt that they are likely to become
             lifts the threshold in advance. The bound holds with any number.
 
         Returns

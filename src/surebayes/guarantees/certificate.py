@@ -1,4 +1,4 @@
-"""Certificates: what a threshold promises, and on what that rests.
+"""Certificates: the promises of a threshold, and their assumptions.
 
 A certificate is a plain object that every program can show, store as JSON and read back. It says which promises it
 makes and what each rests on:
@@ -32,12 +32,12 @@ UNRECOGNISED = "unknown: measured, not guaranteed (documents were learnt that ca
 PREQUENTIAL = "prequential: measured, not guaranteed (each score is from before its row was learnt)"
 
 HOLDS, MEASURED, RENEWED, REVOKED = STATES = ("holds", "measured, not guaranteed", "being renewed", "revoked")
-"""The words for a promise's state: on the page, in `doctor` and `status`, in JSON and headers."""
+"""States of a promise: on the page, in `doctor` and `status`, in JSON and headers."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a threshold promises, and from what.
+    """The promise of a threshold, and its evidence.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Certificate:
     positive_share : float
         Share of positives among the calibration rows; the promise of a precision holds for this share.
     assumption : str
-        What the promise rests on: "exact: ..."; "approximate: ..." or "prequential: ..." where there is none.
+        Assumption of the promise: "exact: ..."; "approximate: ..." or "prequential: ..." for measurements without one.
     first, last : str, float, int or None
         The range of `order` among the calibration rows.
     model : str or None
@@ -85,7 +85,7 @@ class Certificate:
     series_confidence : float or None
         With which all of the series hold at once; `confidence` is what this one needs for it.
     dependent : (int, int)
-        Further calibration rows of each class that did not count: copies of others, or of the same group.
+        Further calibration rows of each class that did not count: copies, or members of the same group.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class Certificate:
 
     @property
     def state(self) -> str:
-        """How the promise is, in one word for all who show it: see `STATES`.
+        """State of the promise, in one word for every display: see `STATES`.
 
         Examples
         --------
@@ -158,14 +158,14 @@ class Certificate:
 
     @property
     def protected(self) -> str:
-        """What the documents are called that the promise protects from alarms."""
+        """Name of the documents that the promise protects from alarms."""
         if self.neg_label is not None:
             return str(self.neg_label)
         return "negatives" if self.pos_label is None else f"what is not {self.pos_label}"
 
     @property
     def promises(self) -> tuple[str, ...]:
-        """Every promise that is made, as a sentence that says what it rests on."""
+        """Every promise as a sentence, with its assumption."""
         sentences = () if self.goal == "budget" else (self._rate_sentence(),)
         return sentences if self.budget is None else (*sentences, self.budget.sentence(self.protected))
 
@@ -287,12 +287,12 @@ class Certificates(dict[Any, Certificate]):
 
     @property
     def state(self) -> str:
-        """The word for all: that of the one that is worst off."""
+        """The state of the worst certificate."""
         return max((each.state for each in self.values()), key=STATES.index, default=HOLDS)
 
     @property
     def stale(self) -> bool:
-        """Whether one of them is."""
+        """Whether one of them is stale."""
         return any(certificate.stale for certificate in self.values())
 
 

@@ -1,4 +1,4 @@
-"""From held-out scores to a threshold and its certificate; whose scores they are doesn't matter."""
+"""Certification: from held-out scores of any classifier to a threshold and its certificate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from surebayes.guarantees.order_statistics import (
 from surebayes.metrics.significance import rate_interval
 
 _PILOT = 200
-"""Rows that choose the thresholds at which a precision is tested at all numbers of rows."""
+"""Number of rows that choose the thresholds for a test of precision at all numbers of rows."""
 
 
 def certify(
@@ -44,7 +44,7 @@ def certify(
     pos_label: Any = None,
     neg_label: Any = None,
 ) -> Certificate:
-    """Choose the threshold that held-out scores vouch for; whose scores they are doesn't matter.
+    """Choose the threshold that held-out scores of any classifier guarantee.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def certify(
         wrong_labels = foreign, missing
         threshold, allowed = in_both_readings(threshold_rule(anytime), *negatives, max_fpr, confidence, wrong_labels)
     if min_recall is not None:
-        # what is foreign among the negatives is missing from the positives, and the other way round
+        # documents foreign to the negatives are missing from the positives, and vice versa
         low, missed = in_both_readings(
             _recall_rule(anytime), *positives, min_recall, confidence, (missing, foreign), highest=False
         )
@@ -268,7 +268,7 @@ def _recall_rule(anytime: bool) -> Callable[..., tuple[float, int]]:
 def _speaking(
     values: NDArray[np.float64], truth: NDArray[np.bool_], groups: Groups, rows: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """Return those of the rows that speak most against a precision: a group's highest negative, its lowest positive."""
+    """Return the rows with the strongest evidence against a precision: the group's highest negative, lowest positive."""
     against = np.where(truth[rows], -values[rows], values[rows])
     best_first = np.lexsort((-against, groups[rows], truth[rows]))
     named = np.stack((truth[rows], groups[rows]))[:, best_first]
@@ -300,7 +300,7 @@ def checked_order(order: ArrayLike, n: int) -> NDArray[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Turn a numpy scalar, or a time, into something that JSON knows."""
+    """Convert a numpy scalar, or a time, to a JSON value."""
     if isinstance(value, np.datetime64 | np.timedelta64):
         return str(value)
     if isinstance(value, np.generic):

@@ -1,4 +1,4 @@
-"""Scores of any classifier, a column for each class, and the answers that thresholds on them give."""
+"""Scores of any classifier, one column per class, and decisions by thresholds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 Kind = Literal["binary", "multiclass", "multilabel"]
 
 LOG_OF_ZERO = float(np.log(np.finfo(float).smallest_subnormal))
-"""What stands for log 0, so that scores stay finite."""
+"""Substitute for log 0 that keeps scores finite."""
 
 
 def raw_scores(estimator: Any, X: Any, indicators: bool = False) -> Floats:

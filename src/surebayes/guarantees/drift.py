@@ -1,4 +1,4 @@
-"""Watching a promise: sequential tests that may be read after every row, and that say when to stop believing.
+"""Monitoring of a promise: sequential tests that may be read after every row, and that reveal when it fails.
 
 Both monitors gamble against the claim that nothing has changed. They start with a capital of 1 and bet on the next row
 before seeing it. While the claim holds no strategy can expect to gain, and the chance that the capital *ever* reaches
@@ -47,7 +47,7 @@ class _Capital:
         return self.cash + math.fsum(self.staked)
 
     def step(self, gains: list[float]) -> None:
-        """Stake some cash, then multiply what each strategy holds by its gain on this row."""
+        """Stake some cash, then multiply the capital of each strategy by its gain on this row."""
         moved = self.cash / (self.rows + _PATIENCE)
         share = moved / len(gains)
         self.cash -= moved
@@ -59,7 +59,7 @@ class _Capital:
 
 @dataclass(frozen=True)
 class DriftReport:
-    """What a monitor has seen so far.
+    """State of a monitor.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class DriftReport:
     rate_interval : Interval
         Exact 95% interval of the error rate over all rows seen (a summary at one time, not the sequential test).
     advice : str
-        What to do.
+        Recommended action.
 
     Examples
     --------
@@ -246,7 +246,7 @@ class DriftMonitor:
 
 
 class ScoreMonitor:
-    """Notices, without labels, that scores are no longer distributed as they were.
+    """Detects, without labels, a change in the distribution of scores.
 
     Each new score is ranked among all earlier ones, with ties broken at random. As long as old and new scores are
     exchangeable the ranks are independent and uniform, and bets on their shape can't expect to gain; the chance of

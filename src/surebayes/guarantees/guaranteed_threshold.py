@@ -1,4 +1,4 @@
-"""GuaranteedThreshold: any scikit-learn classifier, with a false-positive rate one can rely on."""
+"""GuaranteedThreshold: any scikit-learn classifier, with a guaranteed false-positive rate."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
     """A classifier whose false-positive rate is guaranteed, not hoped for.
 
     "At most 0.1% false positives on the held-out rows" ends above 0.1% on new rows more than half of the time. This
-    estimator sets rows aside, fits the classifier on the others, and takes as threshold the order statistic of the
+    estimator sets rows aside, fits the classifier on the rest, and takes as threshold the order statistic of the
     held-out negatives' scores for which the binomial distribution bounds the probability of a broken promise by
     1 - confidence. Nothing is assumed about the scores; ties make it safer.
 
@@ -462,7 +462,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
         """
         check_is_fitted(self, "threshold_")
         if self._maps is None and hasattr(self.estimator_, "predict_log_proba") and n_rows(X) != 0:
-            return self.estimator_.predict_log_proba(plain_documents(X))  # these don't underflow where the others do
+            return self.estimator_.predict_log_proba(plain_documents(X))  # these don't underflow where probabilities do
         with np.errstate(divide="ignore"):
             chances = self.predict_proba(X)
             return [np.log(table) for table in chances] if isinstance(chances, list) else np.log(chances)

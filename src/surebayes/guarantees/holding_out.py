@@ -1,4 +1,4 @@
-"""Which rows are held out, and what a classifier's `fit` is given for the others."""
+"""Held-out rows, and the arguments of a classifier's `fit` for the remaining ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from surebayes.guarantees.independent import Groups
 
 
 def is_share(cv: Any) -> bool:
-    """Whether `cv` is a share of the rows to hold out."""
+    """Return whether `cv` is a share of the rows to hold out."""
     return isinstance(cv, numbers.Real) and not isinstance(cv, numbers.Integral)
 
 
@@ -42,7 +42,7 @@ def split(labels: Any, when: Any, share: float, groups: Groups) -> tuple[Any, An
 
 
 def weight_parameter(estimator: Any) -> str:
-    """Return by which name a classifier's `fit` takes weights of rows: a plain pipeline's last step is named."""
+    """Return the parameter of a classifier's `fit` for sample weights; in a plain pipeline that of the last step."""
     if get_config()["enable_metadata_routing"] or not isinstance(estimator, Pipeline):
         return "sample_weight"
     name, last = estimator.steps[-1]

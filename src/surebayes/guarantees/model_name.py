@@ -1,4 +1,4 @@
-"""Names of fitted models: a digest of what a model holds, the same wherever its arrays lie in memory."""
+"""Names of fitted models: a digest of their content, independent of the memory layout of arrays."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def name_of(model: Any) -> str | None:
     """
     try:
         return str(_ModelHasher("md5", coerce_mmap=True).hash(model))[:16]
-    except Exception:  # whatever a class of somebody else's raises when it is pickled: a fit is never lost for a name
+    except Exception:  # a foreign class may raise anything when pickled: a fit is never lost for a name
         return None

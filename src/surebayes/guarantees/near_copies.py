@@ -24,7 +24,7 @@ Fingerprint = NDArray[np.uint32]
 
 
 def fingerprint(runs: ArrayLike) -> Fingerprint:
-    """Return 64 numbers of a text, of which two texts share as many as they resemble each other.
+    """Return 64 numbers of a text; two texts share as many as they resemble each other.
 
     Parameters
     ----------

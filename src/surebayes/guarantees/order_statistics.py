@@ -1,4 +1,4 @@
-"""Thresholds one can vouch for: exact binomial promises from held-out scores.
+"""Guaranteed thresholds: exact binomial promises from held-out scores.
 
 A document is *positive* exactly when its score lies strictly above the threshold. Nothing is assumed about the
 distribution of the scores; the rows given must be ones the model was not trained on, drawn as future ones will be.

@@ -1,4 +1,4 @@
-"""The positive class of two: the one whose false alarms are limited, read from the labels where they say it."""
+"""The positive class of two: the one with limited false alarms, inferred from the labels' names."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

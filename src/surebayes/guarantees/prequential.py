@@ -1,7 +1,7 @@
-"""A threshold from a stream: scores that documents got before their labels were known.
+"""Prequential threshold, from scores of documents before their labels were known.
 
 The score of a document that was judged before it was learnt is an honest held-out score of the model of that moment.
-The model goes on learning, and labels may come because of verdicts, so a threshold from such scores is measured, not
+The model keeps learning, and labels may depend on verdicts, so a threshold from such scores is measured, not
 guaranteed; the guarantee is the budget's (:mod:`surebayes.guarantees.budget`).
 """
 
@@ -63,7 +63,7 @@ class PrequentialThreshold:
         self._next = negatives_needed(self.rate, self.confidence)
 
     def add(self, score: float, positive: bool) -> None:
-        """Count a document whose truth has become known, with the score that it got before."""
+        """Count a document with a known label, with its earlier score."""
         if not math.isfinite(score):
             raise ValueError(f"scores must be finite numbers. Got {score!r}.")
         if positive:

@@ -1,4 +1,4 @@
-"""A running audit: bounds on the true false-alarm rate so far, valid at all times, while a filter learns and drifts.
+"""Running audit: bounds on the true false-alarm rate so far, valid at all times, while a filter learns and drifts.
 
 Each known negative was judged by the model and the threshold of its moment, and these depend on the past alone. With
 p_i the conditional rate at document i and k the alarms among n documents, for any fixed number l
@@ -106,7 +106,7 @@ class AlarmAudit:
         alarms : bool or array-like of bool, shape (n,)
             True (or 1) for a false alarm.
         ids : str, or sequence of str, optional
-            What names each document: one whose truth was told before does not count again. Eight bytes of each are
+            Names of the documents: one that was counted before does not count again. Eight bytes of each are
             kept.
 
         Returns
@@ -137,7 +137,7 @@ class AlarmAudit:
         """Add what another audit of the same filter has seen, as one audit would that saw it after this one.
 
         Processes, and hosts, may audit apart and merge in any order: the bounds depend on the counts alone. A document
-        that both were told of by name counts once, as it was told here.
+        named in both counts once, as it was counted here.
         """
         if other.confidence != self.confidence:
             raise ValueError(f"Audits of confidence {self.confidence} and {other.confidence} can't be merged.")

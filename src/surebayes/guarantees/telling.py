@@ -1,4 +1,4 @@
-"""Names of documents, so that a truth that is told twice counts once."""
+"""Names of documents, so that a label reported twice counts once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def numbers_of(ids: Any, n: int) -> list[int]:
 
 
 def new_names(told: Container[int], numbers: list[int]) -> NDArray[np.bool_]:
-    """Return which names were not told before, and come first among these.
+    """Return which names are new, and come first among these.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What classifiers with thresholds of their own share: scores as the thresholds mean them, and scikit-learn's tags."""
+"""Base of the classifiers with thresholds: scores relative to the thresholds, and scikit-learn's tags."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from surebayes.text.documents import plain_documents
 
 
 class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """A classifier around another one, which is called by thresholds on its scores."""
+    """A classifier around another one, with thresholds on its scores."""
 
     estimator: Any
     estimator_: Any
@@ -24,13 +24,13 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     _targets: list[int]
 
     def _raw(self, X: Any) -> Any:
-        if n_rows(X) == 0:  # which most classifiers refuse
+        if n_rows(X) == 0:  # most classifiers refuse zero rows
             return np.empty(0 if self._kind == "binary" else (0, self._n_columns))
         return raw_scores(self.estimator_, plain_documents(X), self._kind == "multilabel")
 
     @property
     def _n_columns(self) -> int:
-        """How many classes, or labels, there are."""
+        """Number of classes, or labels."""
         return len(self.classes_)
 
     def _own_probabilities(self, X: Any) -> Any:
@@ -39,7 +39,7 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self.estimator_.predict_proba(plain_documents(X))
 
     def scores(self, X: Any) -> Any:
-        """Scores as the thresholds mean them: positive is what lies strictly above :attr:`threshold_`.
+        """Scores relative to the thresholds: positive is what lies strictly above :attr:`threshold_`.
 
         They are the classifier's `decision_function`, negated if `pos_label` is ``classes_[0]`` of two classes; for a
         classifier without one, log-odds.

@@ -1,4 +1,4 @@
-"""How good a ranking or a decision is, from labels and scores alone.
+"""Measures of rankings and decisions, from labels and scores alone.
 
 Labels may be booleans, 0/1 or any two values; the larger one is the positive class. Higher scores mean "more
 positive", and a threshold calls positive what lies strictly above it. Rows with equal scores are one step: no measure

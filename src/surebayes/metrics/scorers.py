@@ -170,7 +170,7 @@ def _ranked(
 
 
 def _rankable(members: NDArray[np.bool_], names: NDArray[Any], measure: str) -> list[int]:
-    """Return the classes that some rows have and others don't; warn of the others by name."""
+    """Return the classes with rows inside and outside; warn of the remaining ones by name."""
     usable: NDArray[np.bool_] = np.asarray(members.any(axis=0) & ~members.all(axis=0))
     if usable.all():
         return list(range(len(usable)))

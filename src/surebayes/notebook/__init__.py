@@ -1,1 +1,1 @@
-"""What objects look like in a notebook: bars, highlighted text, tables and small curves as HTML, in light and dark."""
+"""HTML views of objects for notebooks: bars, highlighted text, tables and small curves, in light and dark."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 MOST_CHARACTERS = 4000
-"""Characters of a text that are shown; a mail of megabytes must not fill a notebook."""
+"""Longest text shown, in characters; a message of megabytes must not fill a notebook."""
 
 STRONG = 0.4
 """Share of the strongest character's contribution from which a character is highlighted in full."""
@@ -56,20 +56,20 @@ def sentence(text: str, soft: bool = False) -> str:
 
 
 def statement(text: str) -> str:
-    """Return a block whose title is what a text says before its first colon."""
+    """Return a block; its title is the text before the first colon."""
     title, _, rest = text.partition(": ")
     return frame(title, sentence(rest))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; the first column is text, the others are numbers."""
+    """Return a table; the first column is text, the remaining ones are numbers."""
     titles = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def bars(rows: Sequence[tuple[str, float]]) -> str:
-    """Return labelled numbers with bars to the right of a common middle for positive ones, to its left for others.
+    """Return labelled numbers with bars from a common middle: positive ones to the right, negative ones to the left.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def bars(rows: Sequence[tuple[str, float]]) -> str:
 
 
 def strongest(rows: Sequence[tuple[str, float]], most: int = 20) -> str:
-    """Return `bars` of the rows with the largest numbers, in the order given, and how many others there are."""
+    """Return `bars` of the rows with the largest numbers, in the order given, and the number of omitted rows."""
     limit = sorted((abs(value) for _, value in rows), reverse=True)[:most]
     shown = [row for row in rows if limit and row[1] and abs(row[1]) >= limit[-1]][:most]
     rest = sum(1 for _, value in rows if value) - len(shown)
@@ -142,7 +142,7 @@ def curves(
     x_range: tuple[float, float],
     y_range: tuple[float, float] = (0.0, 1.0),
 ) -> str:
-    """Return lines in one small picture, told apart by their dashes and named below it.
+    """Return lines in one small picture, distinguished by their dashes and named below it.
 
     Examples
     --------
