@@ -268,7 +268,7 @@ def _recall_rule(anytime: bool) -> Callable[..., tuple[float, int]]:
 def _speaking(
     values: NDArray[np.float64], truth: NDArray[np.bool_], groups: Groups, rows: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """Return the rows with the strongest evidence against a precision: the group's highest negative, lowest positive."""
+    """Return the strongest rows against a precision: a group's highest negative, its lowest positive."""
     against = np.where(truth[rows], -values[rows], values[rows])
     best_first = np.lexsort((-against, groups[rows], truth[rows]))
     named = np.stack((truth[rows], groups[rows]))[:, best_first]
