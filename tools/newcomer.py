@@ -32,7 +32,7 @@ boxes = {"ham": mailbox.Maildir(home / "Maildir"), "spam": mailbox.Maildir(home 
 mails, labels = synthetic.as_lists(6000, seed=11)
 for mail, label in zip(mails, labels):
     boxes[label].add(mail)
-for name, mail in zip(("mail", "missed.eml", "surprising.eml"), synthetic.as_lists(3, seed=12)[0]):
+for name, mail in zip(("in.eml", "missed.eml", "surprising.eml"), synthetic.as_lists(3, seed=12)[0]):
     (here / name).write_bytes(mail)
 """
 """A home with mail in it, and the files that README.md speaks of: what a reader has and we have not."""
