@@ -1,7 +1,7 @@
-"""A filter of words from what bogofilter has counted, as ``bogoutil -d`` writes it.
+"""Import of bogofilter's counts, in the format of ``bogoutil -d``, into a filter of words.
 
-A line is a token, the spam and the good mails that have it, and a date; ``.MSG_COUNT`` has the number of mails. There
-are no mails behind the counts, so such a filter can't forget them, nor promise anything.
+A line is a token, the numbers of spam and good messages with it, and a date; ``.MSG_COUNT`` has the numbers of
+messages. Without the messages themselves, such a filter can't forget them, nor promise anything.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LINE = 10_000
 
 
 def terms_of(token: str) -> list[str]:
-    """Return the terms of ours that a token of bogofilter stands for; none for what we don't read.
+    """Return our terms for a token of bogofilter; none for tokens without a counterpart.
 
     Examples
     --------
@@ -58,10 +58,10 @@ def terms_of(token: str) -> list[str]:
 
 
 def counts_of(lines: Iterable[bytes]) -> tuple[list[int], dict[str, list[int]], dict[str, int]]:
-    """Read what ``bogoutil -d`` wrote: the numbers of good and spam mails, those of each term, and what was read.
+    """Read the output of ``bogoutil -d``: numbers of good and spam messages, in total and for each term.
 
-    A term that several tokens stand for (``FREE``, ``Free``) is taken to be in as many mails as the commonest of them:
-    on SpamAssassin's mail that judges better than their sum.
+    A term of several tokens (``FREE``, ``Free``) gets the count of the most frequent one: on SpamAssassin's mail this
+    judges better than their sum.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def _parsed(line: bytes, number: int) -> tuple[bytes, int, int]:
 
 
 def imported(lines: Iterable[bytes], path: str, width: int) -> tuple[Session, dict[str, Any]]:
-    """Make a filter of words in a new folder; return it, and how many mails and tokens it is made of."""
+    """Create a filter of words in a new folder; return it, with the numbers of messages, terms and tokens."""
     mails, terms, tokens = counts_of(lines)
     session = restore(_dump(mails, terms, width), os.fspath(path))
     return session, {"documents": dict(zip(("ham", "spam"), mails)), "terms": len(terms), "tokens": tokens}

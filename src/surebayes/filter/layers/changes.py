@@ -1,4 +1,4 @@
-"""What the base of a layer says of a document, and what the owner's lessons change."""
+"""Explanation of a layer's score: the base's score, and the changes by the owner's lessons."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ class LayerChanges:
     Attributes
     ----------
     base, score : float
-        What the base says, and what the layer says.
+        The scores of the base and of the layer.
     label : str
-        What the base would call the document.
+        The base's label.
     bias : float
-        What own lessons change whatever the document says.
+        The change of the bias, the same for every document.
     views : list of (str, float, float)
-        For each view what the base's counts add to the score, and what own lessons change of it; the most changed
-        first.
+        For each view the base's share of the score and its change by the layer's lessons, largest change first.
     terms : list of (str, float)
         The terms whose shares changed most, and by how much.
     """
@@ -37,7 +36,7 @@ class LayerChanges:
     terms: list[tuple[str, float]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as values that JSON knows."""
+        """Return the fields as JSON values."""
         views = [{"view": name, "base": base, "change": change} for name, base, change in self.views]
         terms = [{"term": term, "change": change} for term, change in self.terms]
         return {

@@ -1,4 +1,4 @@
-"""Whether a layer stands well: what is wrong with its base, and what to do about it."""
+"""Health of a layer: problems of its base, with advice."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from surebayes.filter.base import ALONE, ON_BASE, ON_LAST, ON_PART, identity_of
 from surebayes.filter.state import State
 
 _UNREADABLE = "?"
-"""The identity of a base that is there and can't be read: no filter has it."""
+"""The identity reported for an existing but unreadable base; no filter has it."""
 
 
 class Health(NamedTuple):
-    """How a layer stands: "ok", "note" or "problem", and a sentence that says what to do."""
+    """The health of a layer: "ok", "note" or "problem", and a sentence with advice."""
 
     state: str
     detail: str
 
 
 def health(state: State, path: str) -> Health | None:
-    """Return how a layer stands on its base; None for a filter that has none.
+    """Return the health of a layer; None for a filter without a base.
 
     Parameters
     ----------

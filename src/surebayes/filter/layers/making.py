@@ -1,4 +1,4 @@
-"""Making a layer, and moving it to another place of its base."""
+"""Creation of layers, and changes of their base."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from surebayes.filter.session import Session
 from surebayes.pool.specs import views_of
 
 _DEFAULTS: dict[str, Any] = {"classes": ["ham", "spam"], "reader": "mail", "model": "pool", "width": 2**22}
-"""What `Filter.create` has where nobody says otherwise."""
+"""Defaults of `Filter.create`."""
 
 
 def create_layer(
     path: str, base: str, own_weight: int, renew: bool, arguments: dict[str, Any], content: bool
 ) -> Session:
-    """Make a layer on a base; BadInput where it was asked for with another reader, classes or views than the base's."""
+    """Create a layer on a base; BadInput for arguments that differ from the base's reader, classes or views."""
     own_weight = check_weight(own_weight)
     below = open_whole(base, path, Model.open)
     engine, names = below.model.engine, below.model.names
@@ -38,7 +38,7 @@ def create_layer(
 
 
 def move_base(session: Session, base: str, own_weight: int | None = None, who: str | None = None) -> bool:
-    """Have a layer stand on its base at another place, or on another filter of the same kind; whether that is new.
+    """Point a layer to its base at another path, or to another filter of the same kind; return whether it changed.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ def move_base(session: Session, base: str, own_weight: int | None = None, who: s
     base : str
         The base's folder.
     own_weight : int, optional
-        How often own lessons count; as it was if not given.
+        How often each of the layer's lessons counts; unchanged by default.
     who : str, optional
-        Who says so.
+        Recorded in the history.
     """
     state = session.current_state()
     link = state.settings.base

@@ -1,7 +1,7 @@
-"""Several filters as one: what each was taught, every message once, in no order.
+"""Merging of filters: the lessons of all, each message once, independent of their order.
 
-The counts are those of the messages; how the experts are weighed and what is frozen depends on all of them, and is
-fitted anew. What was learnt without a journal can't be told from what the other filters know, and is refused.
+Counts are those of the messages. Weights and second stages depend on all messages and are fitted again. Filters with
+lessons without a journal are refused: nobody could find the messages that another filter knows, too.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ Progress = Callable[[str, int, "int | None"], None]
 
 
 class Lesson(NamedTuple):
-    """What a filter knows of a message, and where; of two, the greater one has the label that counts.
+    """A message's latest lesson in a filter; of two, the greater one has the label that counts.
 
     Attributes
     ----------
     time : float
-        When it was said.
+        The time of the lesson.
     label : str
         The class.
     action : {"learn", "reserve"}
-        Whether it was learnt or set aside.
+        Whether it was learnt or reserved.
     who : str
-        Who said so; "" if nobody is named.
+        The teacher; "" if unknown.
     source, row : int
-        Which filter has it, and in which row of its journal.
+        The filter, and the row in its journal.
     judged : (int, int) or None
-        The filter and the row that have the scores that it got before it was learnt, if it had been set aside.
+        Filter and row of its scores before it was learnt, if it was reserved before.
     """
 
     time: float
@@ -58,20 +58,20 @@ class Lesson(NamedTuple):
 
 
 def lessons_of(journal: Journal, source: int = 0) -> Iterator[tuple[str, Lesson]]:
-    """Yield the fingerprint of every message that a filter has learnt or set aside, and what it knows of it."""
-    last_told: dict[str, tuple[float, str]] = {}
+    """Yield the fingerprint and the lesson of every message that a filter has learnt or reserved."""
+    last_taught: dict[str, tuple[float, str]] = {}
     for event, _ in journal.heads():
         if event.action in ("learn", "reserve") and event.fingerprint is not None:
-            last_told[event.fingerprint] = event.time, event.who or ""
+            last_taught[event.fingerprint] = event.time, event.who or ""
     scores = journal.messages("judged", "unjudged")
     for fingerprint, (action, label, row) in journal.messages().items():
-        when, who = last_told[fingerprint]
+        when, who = last_taught[fingerprint]
         judged = (source, scores[fingerprint][2]) if fingerprint in scores else None
         yield fingerprint, Lesson(when, label, action, who, source, row, judged)
 
 
 def together(first: Lesson, second: Lesson) -> Lesson:
-    """Return what a message is where two filters know it: the later lesson, then the larger label; learnt if either is.
+    """Combine two filters' lessons of a message: the later one, then the larger label; learnt if either is.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def together(first: Lesson, second: Lesson) -> Lesson:
 
 
 def merge(sources: Sequence[str], path: str, progress: Progress | None = None) -> dict[str, Any]:
-    """Make a filter in a new folder that knows what all the others do. They stay as they are.
+    """Merge filters into a new folder; the sources stay unchanged.
 
     Parameters
     ----------
@@ -95,13 +95,13 @@ def merge(sources: Sequence[str], path: str, progress: Progress | None = None) -
     path : str
         The new folder.
     progress : callable, optional
-        Called now and then with the step, the messages done, and of how many.
+        Called periodically with the step, the number of messages done, and their total.
 
     Returns
     -------
     dict
-        "learnt", "reserved": how many messages; "both": how many more than one of the filters knew; "disagreed": of
-        those, how many had different labels; "documents": by class.
+        "learnt", "reserved": numbers of messages; "both": the number that several filters knew; "disagreed": the number
+        of those with different labels; "documents": by class.
     """
     if len({os.path.realpath(source) for source in [*sources, path]}) != len(sources) + 1 or len(sources) < 2:
         raise BadInput("merge takes two or more different filters, and another folder for what comes of them.")
@@ -113,7 +113,7 @@ def merge(sources: Sequence[str], path: str, progress: Progress | None = None) -
         _check_same(sources, states)
         parent = os.path.dirname(os.path.abspath(path))
         os.makedirs(parent, exist_ok=True)
-        with scratch_folder(parent, "merge") as scratch:  # whole when it gets its name
+        with scratch_folder(parent, "merge") as scratch:  # complete before it is renamed
             made = os.path.join(scratch, "filter")
             report = _write(made, sources, opened, progress)
             os.rename(made, path)
@@ -142,7 +142,7 @@ def _check_same(sources: Sequence[str], states: Sequence[State]) -> None:
 
 
 def _differing(first: State, second: State) -> str:
-    """Say which experts two filters don't share, and what can be done."""
+    """Describe the experts that two filters don't share, with advice."""
     mine, theirs = (
         [f"{view.name}: {expert.name}" for view in state.engine.views for expert in view.experts]
         for state in (first, second)
@@ -189,7 +189,7 @@ def _fill(
     target: Session, known: dict[str, Lesson], journals: Sequence[Journal], report: dict[str, Any],
     progress: Progress | None,
 ) -> None:  # fmt: skip
-    """Write every message in the order of fingerprints, with its time and who said so."""
+    """Write every message in the order of fingerprints, with its time and teacher."""
     done, names = 0, [journal.message_ids() for journal in journals]
     with target.bulk():
         for batch in batched(sorted(known.items()), BATCH):
@@ -228,7 +228,7 @@ def _copy(
 
 
 def _fit(target: Session, known: dict[str, Lesson]) -> None:
-    """Weigh the experts and freeze second stages, on all messages; the steps of single lessons are part of that."""
+    """Weigh the experts and fit second stages on all messages; this replaces the steps of single lessons."""
     state = target.loaded_state()
     learnt = sorted([f for f, lesson in known.items() if lesson.action == "learn"], key=in_order(state.engine))
     codes = [state.code(known[f].label) for f in learnt]
@@ -236,6 +236,6 @@ def _fit(target: Session, known: dict[str, Lesson]) -> None:
     weighing = [codes[i] for turn in turns for i in turn]
     if state.engine.n_experts > 1 and all(tuning.enough(weighing, c, len(turns)) for c in range(len(state.names))):
         tuning.retune(target, None, "merge")
-    else:  # too few to weigh by: all the same, and no lesson's step is counted twice
+    else:  # too few for that: equal weights, and no lesson's step is counted twice
         with target.transaction() as txn:
             txn.weights("merge")

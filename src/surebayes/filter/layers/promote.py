@@ -1,4 +1,4 @@
-"""Lessons of one filter into another: what a person was taught and everybody should know."""
+"""Promotion of lessons from one filter into another, such as from a person's layer into the site."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def promote(
     Parameters
     ----------
     mine : Session
-        Whose lessons they are.
+        The filter with the lessons.
     into : str
         The folder of the filter that learns them, such as the base.
     wanted : collection of str, optional
-        The fingerprints of the messages; all of them if not given.
+        The fingerprints of the messages; by default all.
     label : str, optional
         Only lessons of this class.
     who : str, optional
-        Who says so; the name of the folder if not given.
+        Recorded in the other filter's history; by default the name of the folder.
 
     Returns
     -------
     dict
-        "learnt", "already", "moved": how many; "unknown": how many of those wanted were never learnt here; "before":
-        the version of the other filter to go back to.
+        The numbers of messages "learnt", "already" known and "moved", and of wanted ones "unknown" here; "before": the
+        version of the other filter for `rollback`.
     """
     if os.path.realpath(into) == os.path.realpath(mine.path):
         raise BadInput(f"{into!r} is the filter whose lessons are to be promoted.")
@@ -69,12 +69,12 @@ def promote(
 
 
 def _check_same(mine: State, theirs: State, into: str) -> None:
-    for what, ours, others in (
+    for what, ours, site in (
         ("reader", mine.engine.reader, theirs.engine.reader),
         ("classes", mine.names, theirs.names),
         ("views", mine.engine.views, theirs.engine.views),
     ):
-        if ours != others:
+        if ours != site:
             raise BadInput(f"{into!r} has another reader, or other classes or views: lessons can't go there ({what}).")
 
 
@@ -82,7 +82,7 @@ def _teach(
     txn: Transaction, mine: State, fingerprint: str, label: str, body: bytes, reader: int | None, row: int,
     name: bytes | None, who: str,
 ) -> str:  # fmt: skip
-    """Learn a message as it was learnt there: its content where that is kept, else its columns."""
+    """Learn a message from the content in its row, or else from its columns."""
     rows, _ = mine.unpack(body, reader, row)
     with_content = reader == contents.VERSION
     content = unpack_content(body)[0] if with_content else b""

@@ -1,1 +1,1 @@
-"""What a filter has on disk: the journal, the model, archives and dumps."""
+"""Storage of a filter: the journal and the model's files."""

@@ -1,4 +1,4 @@
-"""Bodies of rows: a message (its content or its columns, and what it moved the pool weights by), or second stages."""
+"""Bodies of journal rows: a message (content or columns, and its step of the pool weights), or second stages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _kernel = kernel("pool")
 WEIGHTS_STAY = b"\0\0\0\0"
-"""What a body has before the content of a message that moved no weights."""
+"""Prefix of the content of a message without a step of the weights."""
 
 
 def _steps(moved: Sequence[int]) -> bytes:
@@ -32,7 +32,7 @@ def _moved(body: bytes, at: int, n: int) -> list[int]:
 
 
 def pack_content(content: bytes, moved: Sequence[int] = ()) -> bytes:
-    """Write the content of a message, as `surebayes.pool.kept` keeps it, and what it moved the weights by.
+    """Pack the content of a message, and its step of the weights.
 
     Examples
     --------
@@ -45,17 +45,16 @@ def pack_content(content: bytes, moved: Sequence[int] = ()) -> bytes:
 
 
 def unpack_content(body: bytes) -> tuple[bytes, list[int]]:
-    """Read what `pack_content` wrote."""
+    """Unpack the result of `pack_content`."""
     n = int.from_bytes(body[:4], "little")
     moved = _moved(body, 4, n)
     return body[4 + 8 * n :], moved
 
 
 def pack_rows(views: Sequence[Any], moved: Sequence[int] = ()) -> bytes:
-    """Write the columns of a message in each view, and what the message moved the pool weights by.
+    """Pack the columns of a message in each view, and its step of the pool weights.
 
-    Columns are buffers of uint32, ascending; the gaps between them take two bytes each (65535 stands for "so many more,
-    and go on").
+    Columns are ascending buffers of uint32; each gap between them takes two bytes (65535: add it and read on).
 
     Examples
     --------
@@ -73,7 +72,7 @@ def pack_rows(views: Sequence[Any], moved: Sequence[int] = ()) -> bytes:
 
 
 def unpack_rows(body: bytes) -> tuple[list[bytes], list[int]]:
-    """Read what `pack_rows` wrote: the columns of each view as uint32, and what was moved."""
+    """Unpack the result of `pack_rows`: the columns of each view as uint32, and the step."""
     n, m = int.from_bytes(body[:4], "little"), int.from_bytes(body[4:8], "little")
     moved = _moved(body, 8, m)
     at = 8 + 8 * m
@@ -96,7 +95,7 @@ def unpack_rows(body: bytes) -> tuple[list[bytes], list[int]]:
 
 
 def pack_stages(engine: Engine) -> bytes:
-    """Write the second stages of a pool: a line that describes them, then the entries of their tables."""
+    """Pack the second stages of a pool: a line of JSON, then the entries of their tables."""
     tables = [
         merged([stage.table], 1 + len(engine.contrasts)) if isinstance(stage.table, FileTable) else stage.entries()
         for stage in engine.stages
@@ -106,7 +105,7 @@ def pack_stages(engine: Engine) -> bytes:
 
 
 def set_stages(engine: Engine, body: bytes) -> None:
-    """Give a pool the second stages that `pack_stages` wrote, or none; BadModel where they are of another pool."""
+    """Set a pool's second stages from a body of `pack_stages`, or clear them; BadModel for those of another pool."""
     if not body:
         for stage in engine.stages:
             stage.table, stage.intercepts = None, reals(())

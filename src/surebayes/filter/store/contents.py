@@ -1,8 +1,8 @@
-"""What views read of a document, kept as bytes, and cut again later by the reader that cut it then.
+"""Stored contents of documents, cut again later by the same version of the reader.
 
-A journal that kept columns would take five times the mail. It keeps the start of the source, the text and the header
-tokens instead, as far as the views read them, compressed. Counts can be taken back exactly only if the same content
-gives the same columns: so whatever is kept names the version of the reader, and readers stay callable by version.
+Columns would make the journal five times as large as the mail. So it stores the start of the source, the text and the
+header tokens, compressed, as far as the views read them. Counts can be subtracted exactly only if the same content
+gives the same columns: each row names the version of its reader, and readers stay callable by version.
 """
 
 from surebayes.errors import BadModel
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 VERSION = 1
 """The version of the reader. Raise it whenever the same content would give other columns (other words, another hash),
-and keep the former reader in `_READERS`; a test holds the columns of some mails against it."""
+and keep the former reader in `_READERS`; a test compares the columns of some messages."""
 _READERS = {VERSION: rows_of}
-"""How documents are cut, by version: functions of views and documents, as `rows_of`."""
+"""Readers by version: functions of views and documents, like `rows_of`."""
 
-_ZLIB = b"\x78"  # how content begins that was compressed with zlib, before there was LZ4
-_MOST = 2**26  # bytes that are unpacked: four times what a document is read of
+_ZLIB = b"\x78"  # first byte of content compressed with zlib, used before LZ4
+_MOST = 2**26  # maximum unpacked bytes: four times the largest document that is read
 
 
 def keep(views: "Sequence[ViewSpec]", document: Document) -> bytes:
-    r"""Return what views read of a document, compressed.
+    r"""Return the part of a document that the views read, compressed.
 
     Examples
     --------
@@ -42,13 +42,13 @@ def keep(views: "Sequence[ViewSpec]", document: Document) -> bytes:
 
 
 def keep_many(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "tuple[list[bytearray], list[int]]":
-    """Return bodies of rows that hold documents as `keep` packs them, and the checksum of each."""
+    """Return the bodies of rows for documents, packed as in `keep`, and their checksums."""
     packed: tuple[list[bytearray], list[int]] = kernel("pool").compress(_read_of(views, documents), WEIGHTS_STAY)
     return packed
 
 
 def _read_of(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "list[tuple[bytes | str, ...]]":
-    """Return the parts of what is kept of each document."""
+    """Return the stored parts of each document."""
     (most_raw, most_text), tokens = limits_of(views), any(view.tokens for view in views)
     contents: list[tuple[bytes | str, ...]] = []
     for document in documents:
@@ -62,7 +62,7 @@ def _read_of(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "list[
 
 
 class Kept(Document):
-    """A document of which only what views have read is left."""
+    """A document restored from its stored content."""
 
     __slots__ = ("limits",)
 
@@ -81,7 +81,7 @@ class Kept(Document):
         return tokens
 
     def is_enough_for(self, views: "Sequence[ViewSpec]") -> bool:
-        """Whether nothing is missing that these views would read."""
+        """Whether the stored content has everything that these views read."""
         most_raw, most_text = limits_of(views)
         whole_raw = most_raw <= self.limits[0] or len(self.raw) < self.limits[0]
         whole_text = most_text <= self.limits[1] or len(self.text) < self.limits[1]
@@ -89,7 +89,7 @@ class Kept(Document):
 
 
 def read_kept(packed: bytes) -> Kept:
-    """Read what `keep` gave; BadModel where it can't be that."""
+    """Unpack the result of `keep`; BadModel for anything else."""
     try:
         content = _of_zlib(packed) if packed[:1] == _ZLIB else kernel("pool").decompress(packed, _MOST)
         end = content.index(b"\n") + 1
@@ -106,7 +106,7 @@ def read_kept(packed: bytes) -> Kept:
 
 
 def _of_zlib(packed: bytes) -> bytes:
-    """Read content as it was compressed before; ValueError where it can't be that."""
+    """Unpack content compressed with zlib; ValueError for anything else."""
     import zlib
 
     unpacker = zlib.decompressobj()
@@ -120,7 +120,7 @@ def _of_zlib(packed: bytes) -> bytes:
 
 
 def rows_of_kept(views: "Sequence[ViewSpec]", contents: "list[bytes]", version: int) -> "list[Rows]":
-    """Cut documents that were kept, by the reader of a version; BadModel where this release hasn't got it."""
+    """Cut stored documents by a version of the reader; BadModel if this release doesn't have it."""
     reader = _READERS.get(version)
     if reader is None:
         known = ", ".join(map(str, sorted(_READERS)))
@@ -132,18 +132,18 @@ def rows_of_kept(views: "Sequence[ViewSpec]", contents: "list[bytes]", version: 
 
 
 class Reading:
-    """Reads labelled documents and cuts them into terms: a function that other processes can be sent.
+    """Reads labelled documents and cuts them into terms: a function that can be pickled for other processes.
 
     Parameters
     ----------
     reader : {"mail", "text"}
-        What documents are.
+        How documents are read.
     views : sequence of ViewSpec
         The views.
     keeps : bool
-        Whether what the views read is to be kept.
+        Whether to return contents for the journal.
     named : bool
-        Whether the Message-ID of a mail is wanted too.
+        Whether to return Message-IDs, too.
     """
 
     def __init__(self, reader: str, views: "Sequence[ViewSpec]", keeps: bool, named: bool) -> None:

@@ -1,4 +1,4 @@
-"""Rows of the journal: what happened, with a checksum of each and a running one over all of them."""
+"""Rows of the journal: events, each with a checksum of its own and a running one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 Row = tuple["Any", ...]
-"""A row as the journal's table has it: columns in its order, a source of 0 for none."""
+"""A row of the journal's table: values in the order of its columns, source 0 for none."""
 
 
 class Column(namedtuple("Column", ("name", "declared", "since", "in_checksum"))):
@@ -25,7 +25,7 @@ class Column(namedtuple("Column", ("name", "declared", "since", "in_checksum")))
     Attributes
     ----------
     name, declared : str
-        What SQL has of it.
+        Its name and type in SQL.
     since : int
         The version of the journal that added it.
     in_checksum : bool
@@ -60,9 +60,9 @@ NAMES = tuple(column.name for column in COLUMNS)
 _CHECKED = tuple(column.name for column in COLUMNS if column.in_checksum)
 
 REPR, ENCODED, NUMPY_LABEL, NUMPY_WHO, NUMPY_BOTH = range(5)
-"""The form that a row's checksum was taken of: of what Python writes of its values (earlier releases), of the encoding
-in docs/format.md; and of what Python writes where the label, who said it, or both were strings of numpy, which those
-releases did not notice. The form is in the bits of `head_check` above the checksum's 32."""
+"""The form of the checksummed text of a row: Python's repr of the values (earlier releases), the encoding in
+docs/format.md, and Python's repr with a numpy string as label, as teacher, or as both, which earlier releases let
+through. The form is in the bits of `head_check` above the checksum's 32."""
 _BITS = 32
 _CRC = (1 << _BITS) - 1
 _NUMPY_FORMS = (NUMPY_LABEL, NUMPY_WHO, NUMPY_BOTH)
@@ -74,27 +74,27 @@ class Event:
     Attributes
     ----------
     action : {"learn", "forget", "reserve", "release", "judged", "unjudged", "settings", "stage", "bulk", "mark", ...}
-        What happened.
+        The kind of event.
     fingerprint, label : str or None
         The message, and its label.
     source : int or None
-        The row that holds the message, if not this one.
+        The row with the message, if not this one.
     time : float
-        When, in seconds since 1970.
+        Seconds since 1970.
     who : str or None
-        Who said so.
+        The teacher, or the command.
     body : bytes
-        The message as `surebayes.filter.store.bodies` writes it, settings as JSON, or second stages.
+        A message or second stages, packed by `surebayes.filter.store.bodies`, or settings as JSON.
     seq : int
         The row's number: 1, 2, 3, ...
     body_check, head_check : int
-        The checksum of the body; and of all but the body, with the form that it was taken of above its 32 bits.
+        The checksum of the body; and the checksum of the rest, with its form above the 32 bits.
     reader : int or None
-        The version of the reader of the message's content; None where the body holds columns, or no message.
+        The version of the reader of the message's content; None for columns, or without a message.
     message_id : bytes or None
-        A keyed hash of the mail's Message-ID.
+        A keyed hash of the Message-ID.
     chain : int
-        The running checksum of all rows up to this one; -1 in rows of the first release, which don't have it.
+        The running checksum up to this row; -1 in rows of the first release, which have none.
     """
 
     __slots__ = NAMES
@@ -123,7 +123,7 @@ class Event:
         self.reader, self.message_id = reader, message_id
 
     def numbered(self, seq: int, chain: int = 0) -> Event:
-        """Give the row its number and its checksums; `chain` is the running one up to the row before."""
+        """Set the row's number and checksums; `chain` is the running one up to the previous row."""
         number_rows([self], seq - 1, chain)
         return self
 
@@ -134,18 +134,18 @@ class Event:
 
     @property
     def form(self) -> int:
-        """The form that the checksum was taken of."""
+        """The form of the checksum."""
         return self.head_check >> _BITS
 
     @property
     def head(self) -> Row:
-        """What the checksum covers."""
+        """The values under the checksum."""
         return tuple([getattr(self, name) for name in _CHECKED])
 
     def true_form(self) -> int | None:
-        """Return the form of the row whose checksum is right; None where the row is damaged.
+        """Return the form for which the checksum matches; None for a damaged row.
 
-        Rows of earlier releases don't say that their label was a string of numpy: they are recognised by it.
+        Rows of earlier releases don't record that their label was a numpy string; only the checksum shows it.
         """
         if self.form == ENCODED:
             checks, _ = kernel("pool").row_checks([self.head], 0)
@@ -154,7 +154,7 @@ class Event:
         return next((form for form in forms if self._check_of_repr(form) == self.check), None)
 
     def _check_of_repr(self, form: int) -> int:
-        """Return the checksum as earlier releases took it."""
+        """Return the checksum of earlier releases."""
         label = _repr_of_numpy(self.label) if form in (NUMPY_LABEL, NUMPY_BOTH) else repr(self.label)
         who = _repr_of_numpy(self.who) if form in (NUMPY_WHO, NUMPY_BOTH) else repr(self.who)
         more = "" if self.reader is None and self.message_id is None else f", {self.reader!r}, {self.message_id!r}"
@@ -181,19 +181,19 @@ def _repr_of_numpy(text: str | None) -> str:
 
 
 def in_form(check: int, form: int) -> int:
-    """Return what `head_check` has of a checksum and the form that it was taken of."""
+    """Return `head_check` for a checksum and its form."""
     return check & _CRC | form << _BITS
 
 
 def chained(event: Event, chain: int) -> int:
-    """Return the running checksum with one more row, whose own is right."""
+    """Return the running checksum after one more row, whose own checksum is valid."""
     return crc32(event.check.to_bytes(4, "little"), chain)
 
 
 def number_rows(events: Sequence[Event], seq: int, chain: int, form: int = ENCODED) -> int:
-    """Give rows their numbers, from `seq` + 1 on, and checksums; return the running checksum with all of them.
+    """Number rows from `seq` + 1 and set their checksums; return the running checksum after the last.
 
-    Another form than this release's is for rows that an earlier release has counted in a manifest.
+    Older forms are for rows that an earlier release has counted in a manifest.
     """
     checksum = kernel("pool").checksum  # of long bodies in a tenth of the time
     for event in events:
@@ -211,9 +211,9 @@ def number_rows(events: Sequence[Event], seq: int, chain: int, form: int = ENCOD
 
 
 def row_of(event: Event) -> Row:
-    """Return what the journal's table has of a row, in its order.
+    """Return the values for a row of the journal's table.
 
-    sqlite3 binds a bytearray at once; for bytes, and for None, it looks for an adapter first, which takes longer.
+    sqlite3 binds a bytearray directly; for bytes and None it first looks for an adapter, which is slower.
     """
     return tuple([_to_bind(name, getattr(event, name)) for name in NAMES])
 
@@ -225,7 +225,7 @@ def _to_bind(name: str, value: Any) -> Any:
 
 
 def event_of(row: Row) -> Event:
-    """Return the row that the journal's table has so, or a query of its columns.
+    """Return the event for a row of the journal's table or of a query.
 
     Examples
     --------
@@ -242,20 +242,20 @@ def event_of(row: Row) -> Event:
 
 
 class MessageRows:
-    """Messages that are learnt or set aside, to become rows of the journal without an object for each.
+    """Learnt and reserved messages, turned into journal rows without an object for each.
 
     Parameters
     ----------
     time : float
         When, in seconds since 1970.
     who : str or None
-        Who says so.
+        The teacher.
     reader : int or None
-        The version of the reader of their content; None where bodies hold columns.
+        The version of the reader of their content; None for columns.
     actions, fingerprints, labels : list of str
-        Of each what becomes of it, what it is, and its class.
+        "learn" or "reserve", fingerprint and class of each.
     bodies : list of bytes-like
-        Of each the body of its row.
+        The bodies of their rows.
     checks : list of int
         Their checksums.
     names : list of bytes or None

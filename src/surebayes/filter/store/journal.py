@@ -1,9 +1,9 @@
-"""The journal: every message that was learnt, forgotten or set aside, in the order in which it happened.
+"""The journal: every message learnt, forgotten or reserved, in order.
 
-SQLite with a write-ahead log and ``synchronous=FULL``: what `append` has returned from is on disk. Rows are only ever
-added. Each carries a checksum of itself, which is checked whenever it is read, and the running checksum over all rows
-up to it, which the model's manifest has too. Messages are found by an index of their fingerprints: to learn one message
-reads its own rows and the last one, however many there are.
+SQLite with a write-ahead log and ``synchronous=FULL``: rows are on disk when `append` returns. Rows are only ever
+added. Each carries a checksum, checked on every read, and the running checksum over all rows up to it, which is also in
+the model's manifest. An index finds messages by fingerprint: learning one message reads its own rows and the last one,
+however many there are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from surebayes.filter.store.events import (
     number_rows,
     row_of,
 )
-from surebayes.filter.store.journal_file import NAME, OTHERS, errors_named, open_for_reading, open_for_writing
+from surebayes.filter.store.journal_file import NAME, NOT_LESSONS, errors_named, open_for_reading, open_for_writing
 from surebayes.mail import mail_kernel
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["NAME", "Event", "Journal", "chained", "number_rows", "pack_rows", "unpack_rows"]
 
 VERSION = 3
-"""The version of the journal's format: 2 added columns and indexes, 3 the form that a row's checksum was taken of."""
+"""The version of the journal's format: 2 added columns and indexes, 3 the form of a row's checksum."""
 
 _INSERT = "INSERT INTO events ({}) VALUES ({})".format(
     ", ".join(NAMES), ", ".join(["nullif(?, 0)" if name == "source" else "?" for name in NAMES])
@@ -46,11 +46,11 @@ _INSERT = "INSERT INTO events ({}) VALUES ({})".format(
 _OF_MESSAGE = "('learn', 'forget', 'reserve', 'release')"
 
 Known = tuple[str, str, int]
-"""What is known of a message: "learn" or "reserve", its label, and the row that holds it."""
+"""State of a message: "learn" or "reserve", its label, and its row."""
 
 
 def _hasher(key: str) -> Any:
-    """Return what hashes Message-IDs with a key: each by a copy of it."""
+    """Return a keyed hasher for Message-IDs, copied for each."""
     from surebayes.mail.message import blake2b
 
     return blake2b(digest_size=16, key=bytes.fromhex(key))
@@ -63,7 +63,7 @@ def _hash_of(message_id: str, hasher: Any) -> bytes:
 
 
 _NO_SCORES = ("settings", "mark", "reserve", "release", "judged", "unjudged")
-"""Actions after which scores are the same, but for settings of weights."""
+"""Actions that don't change scores, except settings of weights."""
 
 
 class Journal:
@@ -74,18 +74,18 @@ class Journal:
     folder : str
         The filter's folder.
     create : bool
-        Start a new one.
+        Create a new journal.
     write : bool
-        Whether rows are to be added; False leaves no trace in the folder, and needs no more than to read it.
+        Whether to open for writing; False leaves no trace in the folder and needs only read permission.
     page : int
-        Bytes of a page of a new one.
+        Bytes of a page of a new journal.
 
     Attributes
     ----------
     id : str
-        The journal's name for itself.
+        The journal's unique ID.
     keeps_content : bool
-        Whether rows keep what views read of a message; else they keep its columns.
+        Whether rows keep the content of messages; otherwise their columns.
     """
 
     def __init__(self, folder: str, create: bool = False, write: bool = True, page: int = journal_file.PAGE) -> None:
@@ -111,7 +111,7 @@ class Journal:
     # ---- the file
 
     def _check(self, create: bool) -> None:
-        """Read the journal's facts; an error if it is not one of ours, or a later release's."""
+        """Read the journal's facts; refuse a foreign file, or one of a later release."""
         with errors_named(self.path, is_known=False):
             if create:
                 self._create()
@@ -149,11 +149,11 @@ class Journal:
         self._db.execute("COMMIT")
 
     def _upgrade(self) -> None:
-        """Make a journal of an earlier release one of this: rows stay as they are, with their checksums."""
+        """Upgrade a journal of an earlier release; rows and their checksums stay as they are."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if version < VERSION:  # nobody was quicker
+            if version < VERSION:  # no other process was faster
                 for column in COLUMNS:
                     if column.since > version:
                         self._db.execute(f"ALTER TABLE events ADD COLUMN {column.name} {column.declared}")
@@ -171,24 +171,24 @@ class Journal:
         self._db.execute("INSERT INTO facts VALUES ('key', ?)", (os.urandom(16).hex(),))
 
     def _column(self, name: str) -> str:
-        """Return a column as a query names it: NULL where journals of this version don't have it."""
+        """Return a column's name for a query; NULL if this version of the journal doesn't have it."""
         (column,) = (column for column in COLUMNS if column.name == name)
         return name if column.since <= self.version else "NULL"
 
     @property
     def keeps_content(self) -> bool:
-        """Whether rows keep what views read of a message; else they keep its columns."""
+        """Whether rows keep the content of messages; otherwise their columns."""
         return self.facts.get("content") != "no"
 
     def set_fact(self, name: str, value: str) -> None:
-        """Write down what the journal as a whole is like."""
+        """Store a fact about the journal as a whole."""
         if self.facts.get(name) != value:
             with errors_named(self.path):
                 self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
             self.facts[name] = value
 
     def hashed(self, message_id: str) -> bytes | None:
-        """Return the keyed hash of a Message-ID, by which its rows are found; None for an empty one."""
+        """Return the keyed hash of a Message-ID, which finds its rows; None for an empty one."""
         if not message_id:
             return None
         if self._hasher is None:
@@ -196,24 +196,24 @@ class Journal:
         return _hash_of(message_id, self._hasher)
 
     def hashed_many(self, plain_ids: list[str]) -> list[bytes | None]:
-        """Return what `hashed` does for each of many, which have no white space."""
+        """Like `hashed` for many Message-IDs without white space."""
         hashed: list[bytes | None] = mail_kernel().hash_names(bytes.fromhex(self.facts["key"]), plain_ids)
         return hashed
 
     @property
     def keys(self) -> list[str]:
-        """The keys that Message-IDs are hashed with: the own one, and those of journals that rows were taken from."""
+        """The hash keys for Message-IDs: this journal's, then those of journals that rows were copied from."""
         return [self.facts["key"], *self.facts.get("other keys", "").split()]
 
     def know_keys(self, keys: Iterable[str]) -> None:
-        """Take note of the keys of another journal, so that rows taken from there are found by their Message-IDs."""
-        others = {*self.keys[1:], *keys} - {self.facts["key"]}
-        self.set_fact("other keys", " ".join(sorted(others)))
+        """Store the keys of another journal, so that rows copied from it are found by Message-ID."""
+        foreign = {*self.keys[1:], *keys} - {self.facts["key"]}
+        self.set_fact("other keys", " ".join(sorted(foreign)))
 
     # ---- adding rows
 
     def begin(self) -> int:
-        """Begin the transaction that `append` ends, and give the number of the last row; `cancel` ends it without."""
+        """Begin the transaction that `append` commits or `cancel` ends; return the number of the last row."""
         self._check_place()
         with errors_named(self.path):
             self._db.execute("BEGIN IMMEDIATE")
@@ -221,7 +221,7 @@ class Journal:
             return self._begun_at
 
     def _check_place(self) -> None:
-        """Refuse to write to a file that was removed or replaced since it was opened: nobody would find it there."""
+        """Refuse to write to a file that was removed or replaced since it was opened."""
         try:
             stat = os.stat(self.path)
         except FileNotFoundError:
@@ -230,20 +230,17 @@ class Journal:
             raise BadModel(f"{self.path} was removed or replaced while it was open here: open the filter again.")
 
     def cancel(self) -> None:
-        """End a transaction that nothing was added in, if there is one."""
+        """End an empty transaction, if there is one."""
         if self._db.in_transaction:
             with errors_named(self.path):
                 self._db.execute("ROLLBACK")
 
     def append(self, events: Sequence[Event]) -> None:
-        """Add rows that are numbered already, in one transaction. They are on disk when this returns."""
+        """Add numbered rows in one transaction; they are on disk when this returns."""
         self.append_rows([row_of(event) for event in events])
 
     def append_rows(self, rows: Sequence[Row], blank: Sequence[int] = ()) -> None:
-        """Do so with rows as the table has them.
-
-        The content of the rows `blank` goes in the same transaction, overwritten with zeros.
-        """
+        """Add rows of the table in one transaction, which also erases the content of the rows `blank` with zeros."""
         many = rows[0][0] == 1 and len(rows) >= journal_file.MANY
         with errors_named(self.path), journal_file.without_log(self._db, self.folder, many):
             try:
@@ -275,7 +272,7 @@ class Journal:
                 try:
                     event = event_of(row)
                     is_right = event.true_form() is not None and (event.chain >= 0 or event.form == REPR)
-                except (TypeError, ValueError, OverflowError):  # a value of another type than was written
+                except (TypeError, ValueError, OverflowError):  # a value of the wrong type
                     is_right = False
                 if not is_right:
                     raise BadModel(f"Row {row[0]} of {self.path} is damaged. Restore it from a copy.")
@@ -284,7 +281,7 @@ class Journal:
     def heads(self, after: int = 0, chain: int | None = None) -> Iterator[tuple[Event, int]]:
         """Yield rows without their bodies, each checked, with the running checksum up to it.
 
-        `chain` is that of the row `after`, if it is known.
+        `chain` is the running checksum at the row `after`, if known.
         """
         expected = after + 1
         chain = (self.chain_at(after) or 0) if chain is None else chain
@@ -296,9 +293,9 @@ class Journal:
             yield event, chain
 
     def is_undone(self, after: int, until: int) -> bool:
-        """Whether scores are to the last bit what they were at a row: each lesson since was forgotten again.
+        """Whether scores have the bits that they had at a row: each lesson since was forgotten again.
 
-        A message that was forgotten and learnt again has moved the weights by other steps than before.
+        A message that was forgotten and learnt again has moved the weights by different steps.
         """
         learnt: set[str | None] = set()
         for event in self._events("seq > ? AND seq <= ? ORDER BY seq", (after, until)):
@@ -317,7 +314,7 @@ class Journal:
         events = list(self._events("seq = ?", (seq,)))
         if not events or events[0].chain >= 0:
             return events[0].chain if events else None
-        chain = 0  # a row of an earlier release doesn't have it
+        chain = 0  # rows of an earlier release don't have it
         for event, running in self.heads():
             chain = running
             if event.seq == seq:
@@ -325,7 +322,7 @@ class Journal:
         return chain
 
     def known(self, fingerprint: str) -> Known | None:
-        """Return what is known of a message; None of one that isn't, or isn't any more."""
+        """Return the state of a message; None if it is unknown or forgotten."""
         condition = f"fingerprint = ? AND action IN {_OF_MESSAGE} ORDER BY seq DESC LIMIT 1"
         for event in self._events(condition, (fingerprint,)):
             if event.action in ("learn", "reserve"):
@@ -333,7 +330,7 @@ class Journal:
         return None
 
     def judged(self, fingerprint: str) -> tuple[str, int] | None:
-        """Return of a message that was set aside, misjudged and learnt its label, and the row that holds its scores."""
+        """Return label and row of the scores of a message that was reserved, misjudged and learnt."""
         condition = "fingerprint = ? AND action IN ('judged', 'unjudged') ORDER BY seq DESC LIMIT 1"
         for event in self._events(condition, (fingerprint,)):
             if event.action == "judged":
@@ -341,15 +338,15 @@ class Journal:
         return None
 
     def messages(self, *actions: str) -> dict[str, Known]:
-        """Return what is known of all messages that were learnt or set aside, by fingerprint, as they came.
+        """Return the states of all learnt and reserved messages by fingerprint, in order.
 
-        With actions (a pair of which one undoes the other, such as "reserve" and "release") only of those.
+        With `actions` (an action and its reverse, such as "reserve" and "release") only those.
         """
         result: dict[str, Known] = {}
         wanted = actions or ("learn", "forget", "reserve", "release")
         some = ", ".join(f"'{action}'" for action in wanted)
-        others = "" if {"learn", "forget"} & set(wanted) else f"{OTHERS} AND "
-        for event in self._events(f"{others}action IN ({some}) ORDER BY seq"):
+        indexed = "" if {"learn", "forget"} & set(wanted) else f"{NOT_LESSONS} AND "
+        for event in self._events(f"{indexed}action IN ({some}) ORDER BY seq"):
             if event.action in ("forget", "release", "unjudged"):
                 result.pop(event.fingerprint or "", None)
             else:
@@ -357,7 +354,7 @@ class Journal:
         return result
 
     def learnt_together(self) -> set[int]:
-        """Return the rows of messages that were learnt, and moved no weights, after these were last set."""
+        """Return the rows of lessons without a step, after the weights were last set."""
         weighed = max([event.seq for event in self.of_actions("settings") if event.label == "weights"], default=0)
         begins = f"CASE WHEN {self._column('reader')} IS NULL THEN 5 ELSE 1 END"
         steps = f"substr(body, {begins}, 4)"  # their number
@@ -366,14 +363,14 @@ class Journal:
             return {seq for (seq,) in self._db.execute(f"SELECT seq FROM events WHERE {rows}", (weighed,))}
 
     def latest(self, fingerprint: str | None = None, limit: int | None = None) -> list[Event]:
-        """Return rows, of one message or all, the latest first."""
+        """Return rows of one message or all, latest first."""
         condition, values = ("fingerprint = ?", [fingerprint]) if fingerprint is not None else ("1", [])
         return list(self._events(f"{condition} ORDER BY seq DESC LIMIT ?", [*values, -1 if limit is None else limit]))
 
     def latest_lessons(self, limit: int) -> list[tuple[float, str]]:
-        """Return when messages were taught and forgotten, with the class or "forget", the latest first.
+        """Return time and class ("forget" for a forgotten message) of recent lessons, latest first.
 
-        Of the latest rows; what a training brought along is left out.
+        Searches the last `limit` rows, without trainings.
         """
         rows = "SELECT * FROM (SELECT seq, time, action, label, who FROM events ORDER BY seq DESC LIMIT ?)"
         query = f"{rows} WHERE action IN ('learn', 'forget') AND who IS NOT 'train' ORDER BY seq DESC"
@@ -384,10 +381,10 @@ class Journal:
     def of_actions(self, *actions: str) -> list[Event]:
         """Return the rows of actions other than learning and forgetting."""
         some = ", ".join(f"'{action}'" for action in actions)
-        return list(self._events(f"{OTHERS} AND action IN ({some}) ORDER BY seq"))
+        return list(self._events(f"{NOT_LESSONS} AND action IN ({some}) ORDER BY seq"))
 
     def fingerprints_of(self, message_ids: Iterable[str]) -> set[str]:
-        """Return the fingerprints of messages that were learnt or set aside, by their Message-IDs."""
+        """Return the fingerprints of learnt and reserved messages by their Message-IDs."""
         from surebayes.mail.message import written_forms
 
         fingerprints: set[str] = set()
@@ -409,7 +406,7 @@ class Journal:
         }
 
     def rows_of(self, fingerprint: str) -> list[Event]:
-        """Return the rows that hold a message, apart from those whose content was erased."""
+        """Return the rows with a message's content, without erased ones."""
         erased = self.erased()
         holding = "fingerprint = ? AND action IN ('learn', 'reserve') AND source IS NULL ORDER BY seq"
         return [event for event in self._events(holding, (fingerprint,)) if event.seq not in erased]
@@ -423,11 +420,11 @@ class Journal:
         return self.content(seq)[0]
 
     def content(self, seq: int) -> tuple[bytes, int | None]:
-        """Return the body of a row, checked, and the version of the reader whose content it is."""
+        """Return the body of a row, checked, and the version of its reader."""
         return next(self.bodies([seq]))
 
     def bodies(self, rows: Iterable[int]) -> Iterator[tuple[bytes, int | None]]:
-        """Yield what `content` returns for each of many rows."""
+        """Like `content` for many rows."""
         query = f"SELECT body_check, body, {self._column('reader')} FROM events WHERE seq = ?"
         with errors_named(self.path):
             cursor = self._db.cursor()
@@ -442,12 +439,12 @@ class Journal:
                 yield row[1], row[2]
 
     def times(self, action: str) -> dict[int, float]:
-        """Return when the rows of an action other than learning and forgetting were written, by their numbers."""
+        """Return the times of the rows of an action other than learning and forgetting, by row."""
         with errors_named(self.path):
-            return dict(self._db.execute(f"SELECT seq, time FROM events WHERE {OTHERS} AND action = ?", (action,)))
+            return dict(self._db.execute(f"SELECT seq, time FROM events WHERE {NOT_LESSONS} AND action = ?", (action,)))
 
     def lessons(self) -> tuple[int, float | None]:
-        """Return how many messages are learnt, and when the latest lesson was."""
+        """Return the number of learnt messages, and the time of the latest lesson."""
         with errors_named(self.path):
             lessons = "events WHERE action IN ('learn', 'forget')"
             query = f"SELECT 2 * sum(action = 'learn') - count(*), max(seq), time FROM {lessons}"  # that row's time
@@ -457,12 +454,12 @@ class Journal:
     # ---- the whole
 
     def settle(self) -> None:
-        """Move the write-ahead log into the main file, as far as readers allow."""
+        """Checkpoint the write-ahead log, as far as readers allow."""
         with errors_named(self.path):
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def problems(self, progress: Callable[[str, int, int | None], None] | None = None) -> list[str]:
-        """Return what SQLite itself finds wrong with the file, and rows whose content isn't what was written."""
+        """Return the problems that SQLite finds in the file, and rows with damaged content."""
         total, done = self.last(), 0
         with errors_named(self.path):
             problems = [
@@ -481,14 +478,14 @@ class Journal:
         return problems
 
     def unmarked_rows(self) -> dict[int, int]:
-        """Return rows whose checksum was taken of strings of numpy and that don't say so, each with its form."""
+        """Return the rows with an unrecorded checksum of numpy strings, each with its form."""
         forms = {event.seq: event.true_form() or REPR for event in self._events("head_check >> 32 = 0 ORDER BY seq")}
         return {seq: form for seq, form in forms.items() if form != REPR}
 
     def mark_rows(self) -> int:
-        """Have rows of `unmarked_rows` say what their checksum was taken of; how many. The lock is held.
+        """Record the form of the checksum in the rows of `unmarked_rows`; return their number. The lock is held.
 
-        The checksums themselves stay, and with them the running one that the model's manifest has.
+        The checksums stay, and with them the running one in the model's manifest.
         """
         forms = self.unmarked_rows()
         if not forms:
@@ -507,15 +504,15 @@ class Journal:
         return len(forms)
 
     def vacuum(self) -> None:
-        """Write the file anew without the room that nothing takes any more."""
+        """Rewrite the file without free space."""
         with errors_named(self.path):
             self._db.execute("VACUUM")
         self.settle()
 
     def copy_to(self, path: str) -> None:
-        """Write a consistent copy, while others read and write."""
+        """Write a consistent copy while other processes read and write."""
         with errors_named(self.path):
-            self._db.execute("VACUUM INTO ?", (path,))  # a file that is there and empty keeps its permissions
+            self._db.execute("VACUUM INTO ?", (path,))  # an existing empty file keeps its permissions
 
     def close(self) -> None:
         """Close the file."""

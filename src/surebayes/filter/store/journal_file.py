@@ -1,10 +1,10 @@
 """The journal's SQLite file: made with the folder's permissions, and read without a trace.
 
-A database with a write-ahead log has two more files while it is open, and whoever opens it makes them, even to read.
-In a folder that users share they would belong to a reader, and lock the others out. So a reader opens the file as one
-that doesn't change where there is no log; where there is one, it joins those who have it open; and where a log was
-left behind by a crash, it reads a copy. Many first rows are written right into the main file (`without_log`), beside a
-file of what was there before, which a crash leaves behind, too.
+A database with a write-ahead log has two more files while it is open, and every process that opens it creates them,
+even to read. In a shared folder they would belong to a reader and lock other users out. So a reader opens the file as
+immutable if there is no log, joins the processes that have it open if there is one, and reads a copy if a crash left
+the log behind. Large first trainings are written directly into the main file (`without_log`), with a rollback journal
+beside it, which a crash leaves behind, too.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
 NAME = "journal.sqlite"
 PAGE, SMALL_PAGE = 16384, 4096
-"""Bytes of a page of a new file: few messages need more than one of the larger ones, so that SQLite takes a third less
-of a training; a file of few messages takes a quarter of the room with the smaller ones."""
+"""Bytes of a page of a new file: most messages fit into a large page, which cuts SQLite's share of a training by a
+third; with small pages a file of few messages takes a quarter of the room."""
 MANY = 1000
-"""First rows of a file from which on they don't go through the log: that writes and reads them once more, half of
-SQLite's CPU time of a training."""
+"""Number of first rows from which they bypass the log, which writes and reads them once more: half of SQLite's CPU time
+of a training."""
 LOG = 4 * 2**20
-"""Bytes of the write-ahead log from which on it is moved into the main file, as far as readers allow."""
+"""Bytes of the write-ahead log that trigger a checkpoint, as far as readers allow."""
 
 EVENTS = f"CREATE TABLE events ({', '.join(f'{column.name} {column.declared}' for column in COLUMNS)})"
 FACTS = "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
-OTHERS = "action NOT IN ('learn', 'forget')"
+NOT_LESSONS = "action NOT IN ('learn', 'forget')"
 INDEXES = {
     "by_fingerprint": "ON events (fingerprint) WHERE fingerprint IS NOT NULL",
     "by_message_id": "ON events (message_id) WHERE message_id IS NOT NULL",
-    "by_action": f"ON events (action) WHERE {OTHERS}",
+    "by_action": f"ON events (action) WHERE {NOT_LESSONS}",
 }
 MADE_BY_1 = {("table", "facts"), ("index", "sqlite_autoindex_facts_1"), ("table", "events")}
 MADE = MADE_BY_1 | {("index", name) for name in INDEXES}
-"""What the file has made in it: tables and indexes, and what those of version 1 are."""
+"""Tables and indexes of the file, and those of version 1."""
 
 
 def open_for_writing(folder: str, create: bool = False, page: int = PAGE) -> sqlite3.Connection:
-    """Open the journal's file; what is written to it is on disk when a transaction has ended."""
+    """Open the journal's file for writing; a transaction is on disk when it has ended."""
     path = os.path.join(folder, NAME)
     if create:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -74,10 +74,10 @@ def open_for_writing(folder: str, create: bool = False, page: int = PAGE) -> sql
 
 @contextlib.contextmanager
 def without_log(connection: sqlite3.Connection, folder: str, wanted: bool = True) -> Iterator[None]:
-    """Have a transaction written right into the main file, where no other process or connection has it open.
+    """Write a transaction directly into the main file, if no other process or connection has it open.
 
-    Where one has, it goes through the log as ever; where one comes meanwhile, the next who opens the file to write goes
-    back to the log. One that has begun, and changed nothing, is given up. The caller holds the folder's lock.
+    Otherwise it passes through the log as usual. If another process opens the file meanwhile, the next writer switches
+    back to the log. An open transaction without changes is rolled back. The caller holds the folder's lock.
     """
     if not wanted:
         yield
@@ -86,7 +86,7 @@ def without_log(connection: sqlite3.Connection, folder: str, wanted: bool = True
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         connection.execute("PRAGMA journal_mode=DELETE")
-        connection.execute("PRAGMA synchronous=EXTRA")  # or a transaction that has ended might come undone
+        connection.execute("PRAGMA synchronous=EXTRA")  # otherwise a committed transaction might be lost
     except sqlite3.OperationalError:
         pass
     try:
@@ -100,13 +100,13 @@ def without_log(connection: sqlite3.Connection, folder: str, wanted: bool = True
 def _use_log(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # makes the files of the log, if need be
+    connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # creates the files of the log
 
 
 def open_for_reading(folder: str) -> sqlite3.Connection:
-    """Open the journal's file without making any other, also where this process may write to the folder.
+    """Open the journal's file for reading, without creating any other file, even with write permission.
 
-    What was written before is seen; what is written later is seen where the log was there already.
+    Earlier writes are visible; later ones are visible if the log existed.
     """
     path = os.path.join(folder, NAME)
     with errors_named(path):
@@ -122,7 +122,7 @@ def open_for_reading(folder: str) -> sqlite3.Connection:
 
 
 def has_rows(folder: str) -> bool:
-    """Whether anything was ever written to the journal of a folder, apart from its own name."""
+    """Whether the journal of a folder has any row."""
     connection = open_for_reading(folder)
     try:
         tables = connection.execute(
@@ -134,10 +134,10 @@ def has_rows(folder: str) -> bool:
 
 
 def _copy(path: str) -> sqlite3.Connection:
-    """Open a copy of the file and its log: the log first, so that what is moved from it meanwhile is in both.
+    """Open a copy of the file and its log: the log is copied first, so that a checkpoint meanwhile loses nothing.
 
-    To close a file releases the locks that SQLite holds on it in this process; none are held where this is called,
-    since who has the file open has made the third file, which is missing here.
+    Closing a file releases the locks that SQLite holds on it in this process. None are held here: every process with
+    the file open has created the third file, which is missing.
     """
     import shutil
     import tempfile
@@ -146,13 +146,13 @@ def _copy(path: str) -> sqlite3.Connection:
     try:
         copied = os.path.join(scratch.name, NAME)
         for log in ("-journal", "-wal"):
-            with contextlib.suppress(FileNotFoundError):  # whoever had it open may close it now: the file has it all
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile: the file has everything
                 shutil.copyfile(path + log, copied + log)
         shutil.copyfile(path, copied)
         with errors_named(path):
             return _checked(_connect(copied, "rw"))
     finally:
-        scratch.cleanup()  # it stays for as long as it is open, and nothing is left of it when the process is killed
+        scratch.cleanup()  # the open file stays readable, and a kill leaves nothing behind
 
 
 def _connect(path: str, mode: str, more: str = "") -> sqlite3.Connection:
@@ -161,7 +161,7 @@ def _connect(path: str, mode: str, more: str = "") -> sqlite3.Connection:
 
 
 def _checked(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """Read something: SQLite opens a file no sooner."""
+    """Read once: SQLite opens a file only then."""
     try:
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     except BaseException:
@@ -178,7 +178,7 @@ def _size(path: str) -> int:
 
 
 def quoted(path: str) -> str:
-    """Write a path as a URI has it.
+    """Quote a path for a URI.
 
     Examples
     --------
@@ -191,15 +191,14 @@ def quoted(path: str) -> str:
 
 
 class errors_named:
-    """Turn what SQLite says of a file into an error of ours; what it says of our own mistakes stays as it is.
+    """Translate SQLite's errors about a file into ours; errors in our queries stay as they are.
 
     Parameters
     ----------
     path : str
         The file.
     is_known : bool
-        Whether it was seen to have the tables and columns that are asked for: if so, one that SQLite doesn't find is a
-        mistake in the query.
+        Whether its tables and columns were checked: then one that SQLite doesn't find is an error in the query.
     """
 
     def __init__(self, path: str, is_known: bool = True) -> None:
@@ -223,7 +222,7 @@ class errors_named:
         raise BadModel(f"{self.path} is damaged, or no journal of surebayes: {text}.") from error
 
     def _permissions(self, error: sqlite3.Error) -> None:
-        """Raise PermissionError where a file or the folder is not ours to write to."""
+        """Raise PermissionError if a file or the folder isn't writable."""
         for path in (self.path, f"{self.path}-wal", f"{self.path}-shm", os.path.dirname(self.path) or "."):
             if os.path.exists(path) and not os.access(path, os.W_OK):
                 raise PermissionError(13, "Permission denied", path) from error

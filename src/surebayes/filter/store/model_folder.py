@@ -1,9 +1,9 @@
 """A filter's model on disk: a manifest with everything that judging needs, and a stack of files with tables.
 
 The tables are sorted entries {column and class, count} that `surebayes filter` searches in place; second stages are
-kept the same way. What is learnt goes into a small file on top of the stack, in which forgetting is a count below zero;
-files of like size are merged, so that each has less than half of the one below it. So a lesson costs what it counts,
-whatever the model's size, and there are never more than a dozen files to look a column up in besides the large one.
+stored the same way. New lessons form a small file on top of the stack, where forgetting is a negative count. Files of
+similar size are merged, so that each has less than half the entries of the one below. The cost of a lesson depends on
+its counts only, not on the model's size, and a lookup searches at most a dozen files besides the large one.
 
 Equal counts in one file are equal bytes, whatever was learnt and forgotten to get there.
 """
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 SMALLER = 12
-"""Files that may be on top of the large one."""
+"""Maximum number of files on top of the large one."""
 TOGETHER = 8
-"""Tables that are merged at a time, where there are many of the same size."""
+"""Number of tables of similar size that are merged at a time."""
 _MANY_BYTES = 2**20  # threads take longer to start than fewer to write
 _PARTS = ("entries", "entry_crcs", "fences", "fence_crcs")
 
 TablePlaces = tuple["dict[str, int]", "list[list[int]]", "list[dict[str, Any] | None]"]
-"""Of a view: where its table lies, those on top of it, and those of its second stages."""
+"""Places of a view's table, of the tables on top, and of its second stages."""
 Lesson = list[bytes]
-"""What one message adds to the counts, or takes out of them: the entries of each view."""
+"""The counts that one message adds or subtracts: the entries of each view."""
 
 
 def write_tables(
     folder: str, tables: Mapping[str, bytes | bytearray], pack: bool = False
 ) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
-    """Write the entries of tables as one file; return its manifest entry, and where in it each table's parts lie."""
+    """Write the entries of tables as one file; return its manifest entry, and the places of each table's parts."""
     parts: dict[str, bytes | bytearray] = {}
     places: dict[str, dict[str, int]] = {}
     prepared = side_by_side(file_parts, list(tables.values()), sum(map(len, tables.values())))
@@ -64,9 +64,9 @@ def write_tables(
 
 
 def _header(parts: Mapping[str, bytes | bytearray]) -> tuple[bytes, dict[str, int]]:
-    """Return the header of a safetensors file of uint32 arrays, one after the other, and where each begins.
+    """Return the header of a safetensors file of consecutive uint32 arrays, and the start of each.
 
-    Written here and not by the library, which would copy all of them twice: a model is written every few seconds.
+    The library would copy all arrays twice, and a model is written every few seconds.
     """
     described: dict[str, dict[str, Any]] = {}
     at = 0
@@ -100,7 +100,7 @@ class ModelFolder:
         return Manifest.read(self.folder)
 
     def stamp(self) -> tuple[int, int]:
-        """Return what changes when the manifest is replaced."""
+        """Return a stamp that changes when the manifest is replaced."""
         try:
             status = os.stat(os.path.join(self.folder, "manifest.json"))
         except FileNotFoundError:
@@ -113,7 +113,7 @@ class ModelFolder:
             check_file(self.folder, manifest.files.get(name, {}))
 
     def read_learnt(self, manifest: Manifest) -> Learnt:
-        """Read which messages were learnt without journal."""
+        """Read the messages learnt without a journal."""
         entry = manifest.files.get("learnt")
         if entry is None:
             return Learnt()
@@ -122,7 +122,7 @@ class ModelFolder:
         return learnt
 
     def read_pending(self, manifest: Manifest) -> bytearray | None:
-        """Read the rows of the journal that came with the model; None if there are none."""
+        """Read the journal rows that the model carries; None if there are none."""
         entry = manifest.files.get("pending")
         return None if entry is None else read_file(self.folder, entry)
 
@@ -138,25 +138,25 @@ class ModelFolder:
     ) -> None:
         """Replace the model: new tables, then the manifest in one step.
 
-        The files of the model before stay until the next time, for readers that have just read its manifest.
+        The previous model's files stay until the next write, for readers that have just read its manifest.
 
         Parameters
         ----------
         model : Model
             The model.
         learnt : Learnt
-            What was learnt without journal.
+            The messages learnt without a journal.
         more : dict
-            What else the manifest says.
+            Further entries of the manifest.
         pending : bytes
-            Rows of the journal that come to be with this model.
+            Journal rows that this model carries.
         before : Manifest, optional
-            The manifest of the model that is replaced.
+            The manifest of the previous model.
         lessons : sequence of lists of bytes, optional
-            What was counted since: only that is written, and files that it is merged with. Without, or with more than
-            the rest of the model, all counts are written as one file.
+            The counts since then: only these are written, with the files they are merged with. Without them, or if they
+            outgrow the rest of the model, all counts are written as one file.
         keep_replaced : bool
-            Whether the files of the model before stay until the next time; False removes them at once.
+            Whether the previous model's files stay until the next write; False removes them at once.
         """
         self.packs = more["settings"].get("base") is not None
         files, places = self._tables(model.engine, before, lessons)
@@ -170,7 +170,7 @@ class ModelFolder:
         remove_others(self.folder, [entry["file"] for entry in (*files.values(), *replaced)])
 
     def _config(self) -> dict[str, Any]:
-        """Return what `surebayes filter` needs of the folder's file of settings."""
+        """Return the settings of the folder that `surebayes filter` needs."""
         if not os.path.exists(os.path.join(self.folder, "config.toml")):
             return {"x_spam": False, "budget": False}
         from surebayes.filter.settings import compiled  # with what reads TOML, a fifth of a lesson by command
@@ -188,7 +188,7 @@ class ModelFolder:
     def _tables(
         self, engine: Engine, before: Manifest | None, lessons: Sequence[Lesson] | None
     ) -> tuple[dict[str, Any], list[TablePlaces]]:
-        """Write what is new; return the entries of all files, and what the manifest says of each view's tables."""
+        """Write new tables; return the manifest entries of all files, and the places of each view's tables."""
         if before is None or lessons is None:
             return self._write_whole(engine, [[sums.own] for sums in engine.sums])
         views = before.scoring.views
@@ -234,9 +234,9 @@ class ModelFolder:
 
 
 def fold(views: Sequence[ViewTables], files: int, new: Lesson) -> tuple[int, bool]:
-    """Return how many of the files of a stack stay as they are, and whether the rest is merged with the new tables.
+    """Return the number of files of a stack that stay, and whether the rest is merged with the new tables.
 
-    Each file is to have less than half of the one below it, and there are at most `SMALLER` besides the large one.
+    Each file has less than half the entries of the one below it, with at most `SMALLER` besides the large one.
 
     Examples
     --------
@@ -259,7 +259,7 @@ def fold(views: Sequence[ViewTables], files: int, new: Lesson) -> tuple[int, boo
 
 
 def together(lessons: Sequence[Lesson], classes: int) -> Lesson:
-    """Return several lessons as one."""
+    """Merge lessons into one."""
     parts = list(lessons)
     while len(parts) > 1:
         groups = [parts[i : i + TOGETHER] for i in range(0, len(parts), TOGETHER)]
@@ -268,7 +268,7 @@ def together(lessons: Sequence[Lesson], classes: int) -> Lesson:
 
 
 def side_by_side(function: Callable[[Item], Result], items: list[Item], size: int) -> list[Result]:
-    """Call a function with each item; on threads where there are many bytes to go through."""
+    """Call a function with each item, on threads if there are many bytes."""
     if size < _MANY_BYTES:
         return [function(item) for item in items]
     from surebayes.pool.threads import at_once
@@ -277,7 +277,7 @@ def side_by_side(function: Callable[[Item], Result], items: list[Item], size: in
 
 
 def entries_of(stack_and_each: tuple[Sequence[Table | FileTable], int]) -> bytes | bytearray:
-    """Return the entries of a table in memory, or of tables in files added up, with so many values each."""
+    """Return the entries of a table in memory, or the sum of tables in files."""
     stack, each = stack_and_each
     if isinstance(stack[0], Table):
         return stack[0].entries()

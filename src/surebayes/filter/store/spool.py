@@ -1,4 +1,4 @@
-"""The terms of many messages, to be gone through in another order: in memory, of large trainings in a file."""
+"""A spool of the terms of many messages, read back in another order: in memory, for large trainings in a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 HELD = 256 * 2**20
-"""Bytes of terms that a training holds in memory before it goes on in a file."""
+"""Bytes of terms that a training keeps in memory before it spills to a file."""
 _CHUNK = 2**32  # a place is the number of a chunk times this, and the place in the chunk
 
 
@@ -26,11 +26,11 @@ class SpooledMessage(namedtuple("SpooledMessage", ("fingerprint", "label", "rows
     Attributes
     ----------
     fingerprint, label : str
-        What it is, and its class.
+        Its fingerprint and its class.
     rows : list of Rows
         Its terms in each view.
     content : bytes
-        What the journal keeps of it; empty where that is the terms, or nothing.
+        Its content for the journal; empty if the journal keeps terms, or nothing.
     message_id : str
         The Message-ID of a mail.
     """
@@ -45,14 +45,14 @@ class SpooledMessage(namedtuple("SpooledMessage", ("fingerprint", "label", "rows
 
 
 class SpooledGroup(namedtuple("SpooledGroup", ("rows", "places", "fingerprints", "labels"))):
-    """Messages that lie together.
+    """Messages of one chunk.
 
     Attributes
     ----------
     rows : list of Rows
-        Their terms in each view, and perhaps those of others.
+        Terms in each view, possibly of further messages, too.
     places : sequence of int
-        The places in the rows of those that are meant.
+        The places of the messages in the rows.
     fingerprints, labels : list of str
         What they are, and their classes.
     """
@@ -84,13 +84,13 @@ class Chunk:
         self.places: list[tuple[int, int | None]] = []  # in the file: where the columns of a view are, and the times
 
     def size(self) -> int:
-        """Return how many bytes the rows take."""
+        """Return the bytes of the rows."""
         return sum(map(len, self.bodies)) + sum(
             memoryview(part).nbytes for rows in self.rows for part in (rows.columns, rows.times) if part is not None
         )
 
     def spill(self, file: BinaryIO, at: int) -> int:
-        """Put the rows into a file, from a place on; return where they end."""
+        """Write the rows to a file at a place; return their end."""
         self.file = file
         for rows in self.rows:
             starts: list[int | None] = []
@@ -105,7 +105,7 @@ class Chunk:
         return at
 
     def body(self, i: int) -> tuple[bytes | bytearray, int]:
-        """Return the body of the row that holds a message, and its checksum: what is kept of it, or its terms."""
+        """Return the body of a message's journal row (content or terms), and its checksum."""
         if not self.checks:
             body: bytes | bytearray = pack_rows(packable(self.of(i)))
             return body, crc32(body)
@@ -132,7 +132,7 @@ class Chunk:
         return [Rows(array("q", (0, end - start)), *columns_and_times) for (start, end), columns_and_times in read]
 
     def group(self, places: Sequence[int]) -> SpooledGroup:
-        """Return some messages; of a few no more is read from the file than they are."""
+        """Return some messages; for a few only their parts of the file are read."""
         if len(places) == len(self.fingerprints):
             return SpooledGroup(self.batch(), places, self.fingerprints, self.labels)
         fingerprints, labels = [self.fingerprints[i] for i in places], [self.labels[i] for i in places]
@@ -151,11 +151,11 @@ class Chunk:
 
 
 Places = tuple[Chunk, Sequence[int]]
-"""Where messages are: a chunk, and their places in it."""
+"""A chunk, and places of messages in it."""
 
 
 class Spool:
-    """The terms of many messages, to be gone through in another order: in memory, of large trainings in a file."""
+    """A spool of the terms of many messages, read back in another order: in memory, for large trainings in a file."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -172,9 +172,9 @@ class Spool:
         messages: Sequence[tuple[str, str, str]],
         kept: tuple[Sequence[bytearray], Sequence[int]] = ((), ()),
     ) -> int:
-        """Keep messages, (fingerprint, label, Message-ID) of each; return how many were there with that label.
+        """Add messages, (fingerprint, label, Message-ID) of each; return the number of repetitions.
 
-        One that comes with two labels is left out: neither can be trusted.
+        A message with two labels is dropped: neither can be trusted.
         """
         if not messages:
             return 0
@@ -200,7 +200,7 @@ class Spool:
         return already
 
     def _add_repeated(self, chunk: Chunk, first: int) -> int:
-        """Note where messages are, some of which had come before; return how many of those had that label."""
+        """Record the places of messages with repetitions among them; return the number with the same label."""
         already = 0
         for i, fingerprint in enumerate(chunk.fingerprints):
             if self.places.setdefault(fingerprint, first + i) == first + i:
@@ -220,22 +220,22 @@ class Spool:
                     yield message
 
     def sorted(self, only: set[str] | None = None, without: set[str] | frozenset[str] = frozenset()) -> list[str]:
-        """Return the fingerprints of all messages, or some, in their order."""
+        """Return the fingerprints of all messages, or some, in ascending order."""
         wanted = self.places.keys() if only is None else only
         return sorted(wanted - without - self.contradictory)
 
     def label_of(self, fingerprint: str) -> str:
-        """Return the class that a message was given as."""
+        """Return the label of a message."""
         chunk, i = self.found(fingerprint)
         return chunk.labels[i]
 
     def labels_of(self, fingerprints: Iterable[str]) -> list[str]:
-        """Return the classes that messages were given as."""
+        """Return the labels of messages."""
         chunks = self.chunks
         return [chunks[place >> 32].labels[place & 0xFFFFFFFF] for place in map(self.places.__getitem__, fingerprints)]
 
     def bodies_of(self, fingerprints: Iterable[str]) -> tuple[list[bytes | bytearray], list[int]]:
-        """Return the bodies of rows that hold messages, and their checksums."""
+        """Return the bodies of messages' journal rows, and their checksums."""
         bodies: list[bytes | bytearray] = []
         checks: list[int] = []
         for place in map(self.places.__getitem__, fingerprints):
@@ -245,7 +245,7 @@ class Spool:
         return bodies, checks
 
     def found(self, fingerprint: str) -> tuple[Chunk, int]:
-        """Return where a message is: a chunk, and its place there."""
+        """Return the chunk of a message, and its place there."""
         number, i = divmod(self.places[fingerprint], _CHUNK)
         return self.chunks[number], i
 
@@ -261,7 +261,7 @@ class Spool:
         return chunk.of(i)
 
     def places_of(self, fingerprints: Iterable[str]) -> list[Places]:
-        """Return where some messages are."""
+        """Return the places of messages."""
         by_chunk: dict[int, list[int]] = {}
         for fingerprint in fingerprints:
             number, i = divmod(self.places[fingerprint], _CHUNK)
@@ -269,25 +269,25 @@ class Spool:
         return [(self.chunks[number], sorted(places)) for number, places in sorted(by_chunk.items())]
 
     def places_without(self, fingerprints: set[str]) -> list[Places]:
-        """Return where all messages are but some."""
-        others: list[Places] = []
+        """Return the places of all messages except some."""
+        remaining: list[Places] = []
         for chunk in self.chunks:
             places = range(len(chunk.fingerprints))
             if not chunk.repeated and fingerprints.isdisjoint(chunk.fingerprints):
-                others.append((chunk, places))
+                remaining.append((chunk, places))
                 continue
             left = [i for i in places if i not in chunk.repeated and chunk.fingerprints[i] not in fingerprints]
             if left:
-                others.append((chunk, left))
-        return others
+                remaining.append((chunk, left))
+        return remaining
 
     def grouped(self, places: Iterable[Places]) -> Iterable[SpooledGroup]:
-        """Yield messages as they lie together, a chunk at a time."""
+        """Yield messages, a chunk at a time."""
         for chunk, of_chunk in places:
             yield chunk.group(of_chunk)
 
     def together(self, places: Iterable[Places], most: int) -> Iterable[list[SpooledGroup]]:
-        """Yield groups of messages: all that are in memory, then some at a time of a file."""
+        """Yield groups of messages: first all in memory, then a few at a time from the file."""
         held: list[Places] = []
         in_file: list[Places] = []
         for chunk, of_chunk in places:

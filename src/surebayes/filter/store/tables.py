@@ -1,7 +1,7 @@
-"""The files of tables that a manifest names: a large one, and smaller ones of what was learnt since.
+"""The files of tables in a manifest: a large one, and smaller ones of later lessons.
 
-Their counts add up. A filter's counts of a view are a stack, a list of (table, weight), and stacks of several folders
-can be put on each other: a filter that stands on another one is ``own.stack(view, 50) + base.stack(view)``.
+Their counts add up. A filter's counts of a view are a stack, a list of (table, weight). Stacks of several folders can
+be concatenated: a layer on a base is ``layer.stack(view, 50) + base.stack(view)``.
 """
 
 import mmap
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from surebayes.filter.manifest import Manifest, ViewTables
 
 MOST_PACKED = 100
-"""How many bytes a byte of a packed file can hold at most: tables are packed to a third."""
+"""Maximum ratio of unpacked to packed bytes: tables are packed to a third."""
 
 
 class TableFiles:
@@ -28,10 +28,10 @@ class TableFiles:
     manifest : Manifest
         Its manifest.
     hold : bool
-        Whether files are read instead of mapped: for a process that lives on, which must not die because somebody
-        copies another file over one.
+        Whether files are read instead of mapped: for a long-running process, which must not crash if somebody copies
+        another file over one.
     before : TableFiles, optional
-        Those of an earlier manifest: what is named again is not read again, since names are made of the content.
+        The files of an earlier manifest: the same names are not read again, since names come from the content.
 
     Raises
     ------
@@ -82,7 +82,7 @@ class TableFiles:
 
 
 def packed(content: bytes) -> bytes:
-    """Return a file of tables as a layer keeps it, in a third of the room: there is one for each person."""
+    """Return a layer's file of tables, compressed to a third: there is one for each person."""
     from zlib import compress
 
     return compress(content, 6)

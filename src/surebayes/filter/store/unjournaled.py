@@ -1,8 +1,8 @@
-"""What a training without a journal leaves: which messages it learnt, and the rows that go with a model.
+"""Trainings without a journal: the list of learnt messages, and the journal rows that a model carries.
 
-Such a training changes counts that no row of the journal holds. So its rows and the model that has its counts come to
-be at one moment: the rows are written to a file that the new manifest names, the manifest is renamed over the old one,
-and then the rows are added to the journal. Whoever finds a manifest that is ahead of its journal adds them.
+Such a training changes counts that no journal row holds. So its rows and its model must appear at the same moment: the
+rows are written to a file in the new manifest, the manifest is renamed over the old one, and then the rows are added to
+the journal. A process that finds a manifest ahead of its journal adds them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-_CLASSES = 255  # classes beyond it are not told apart
+_CLASSES = 255  # classes beyond it are not distinguished
 
 
 class Learnt:
@@ -28,7 +28,7 @@ class Learnt:
     Parameters
     ----------
     keys : bytes
-        As `to_bytes` gives them.
+        The result of `to_bytes`.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Learnt:
         return len(self._keys)
 
     def add(self, messages: Iterable[tuple[str, int]]) -> None:
-        """Add fingerprints, each with the number of its class."""
+        """Add fingerprints with the numbers of their classes."""
         digits = [f"{c:02x}" for c in range(_CLASSES + 1)]
         new = array("Q", bytes.fromhex("".join([f[:14] + digits[min(c, _CLASSES)] for f, c in messages])))
         if sys.byteorder == "little":
@@ -61,7 +61,7 @@ class Learnt:
         self._keys = array("Q", sorted({*new, *self._keys}))
 
     def class_of(self, fingerprint: str) -> int | None:
-        """Return the number of a message's class, or None if it isn't one of these."""
+        """Return the number of a message's class; None for an unknown message."""
         low = int(fingerprint[:14], 16) << 8
         at = bisect_left(self._keys, low)
         return self._keys[at] & 255 if at < len(self._keys) and self._keys[at] >> 8 == low >> 8 else None
@@ -79,7 +79,7 @@ class Learnt:
 
 
 def pack_events(events: Sequence[Event]) -> bytes:
-    """Write rows of the journal: a line that describes them, then their bodies."""
+    """Pack journal rows: a line of JSON, then their bodies."""
     import json
 
     heads = [[e.action, e.fingerprint, e.label, e.source, e.time, e.who, len(e.body)] for e in events]
@@ -91,15 +91,15 @@ def pack_events(events: Sequence[Event]) -> bytes:
 
 
 def unpack_events(packed: bytes | bytearray, chain: int, ended: int) -> list[Event]:
-    """Read what `pack_events` wrote.
+    """Unpack the result of `pack_events`.
 
     Parameters
     ----------
     packed : bytes-like
         The rows.
     chain, ended : int
-        The running checksum up to the rows before, and with these; by the latter rows of an earlier release are told
-        apart, whose checksums were taken of what Python writes of their values.
+        The running checksum before the rows, and after them; the latter identifies rows of an earlier release, whose
+        checksums were taken of Python's repr of their values.
     """
     import json
 
