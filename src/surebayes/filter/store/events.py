@@ -191,7 +191,7 @@ def chained(event: Event, chain: int) -> int:
 
 
 def number_rows(events: Sequence[Event], seq: int, chain: int, form: int = ENCODED) -> int:
-    """Number rows from `seq` + 1 and set their checksums; return the running checksum after the last.
+    """Set the numbers (from `seq` + 1) and checksums of rows; return the running checksum after the last.
 
     Older forms are for rows that an earlier release has counted in a manifest.
     """
