@@ -93,6 +93,13 @@ def test_paths_that_are_named_are_there(page):
         assert (ROOT / "src/surebayes" / path).exists() or (ROOT / path).exists(), f"{page} names {path}"
 
 
+def test_readers_with_text_instead_of_mail_find_the_way_on_the_first_screen():
+    first = (ROOT / "README.md").read_text().partition("\n## ")[0]
+    assert 'ViewPool("text")' in first
+    assert 'reader="text"' in first
+    assert "--reader text" in first
+
+
 @pytest.mark.parametrize(
     "page", ["docs/choosing.md", "docs/tutorials/administrator.md", "docs/tutorials/researcher.md"]
 )

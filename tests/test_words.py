@@ -81,7 +81,7 @@ def test_headings_of_the_page_use_words_of_the_glossary():
     ("suffix", "text", "found"),
     [
         (".md", "Count it anew.\n", ["anew"]),
-        (".md", "```\nanew\n```\n`anew`\n", []),
+        (".md", "```\nanew\n```\n`anew` seldom\n", ["seldom"]),
         (".md", "<!-- [[[cog\nprint('anew')\n]]] -->\nanew\n<!-- [[[end]]] -->\nseldom", ["seldom"]),
         (".html", '<p class="others">{% if others %}Said{% endif %}</p>', ["Said"]),
         (".c", "int others; /* the others */", ["others"]),
