@@ -1,7 +1,7 @@
-"""A filter as one file with its whole history: written whole or not at all, and unpacked with nothing taken on trust.
+"""Archives: a filter with its whole history as one file, written atomically and unpacked without trust.
 
-An archive may come from anybody. It may hold a filter's files and no others, unpacks to a bounded size, and is opened
-and checked as any filter before a file of it gets to its place.
+An archive may come from anybody. It may hold only a filter's files, unpacks to a bounded size, and is opened and
+checked like any filter before its files are moved into place.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from surebayes.persist.manifest import MAX_MANIFEST, dumped, seal
 from surebayes.persist.manifest import NAME as MANIFEST
 
 MAX_RATIO = 100
-"""How many times its size an archive may unpack to: a filter's files shrink to a third, a bomb to a thousandth."""
-_ALWAYS = 2**24  # small archives may unpack to this whatever their size
+"""Maximum ratio of unpacked to packed size: a filter's files shrink to a third, a bomb to a thousandth."""
+_ALWAYS = 2**24  # bytes that any archive may unpack to, however small
 _MAX_CONFIG = 2**20
 _PIECE = 2**20
 _BROKEN = (
@@ -35,7 +35,7 @@ _BROKEN = (
 )  # fmt: skip
 
 
-# ---------------------------------------------------------------------- out
+# ---------------------------------------------------------------------- export
 
 
 def export(session: Session, archive: str) -> None:
@@ -58,7 +58,7 @@ def export(session: Session, archive: str) -> None:
 
 @contextlib.contextmanager
 def _copied(folder: str, name: str) -> Iterator[str]:
-    """Lend the path of an empty file for a copy; who writes to the folder next removes what a killed process left."""
+    """Lend the path of an empty file for a copy; the next writer removes leftovers of a killed process."""
     path = os.path.join(folder, f".tmp-{os.getpid()}-{os.urandom(4).hex()}-{name}")
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -70,7 +70,7 @@ def _copied(folder: str, name: str) -> Iterator[str]:
 
 
 def _pack(files: dict[str, str], archive: str) -> None:
-    """Write an archive beside its place, flush it to disk, and put it there."""
+    """Write an archive under a temporary name, flush it to disk, and rename it."""
     beside = os.path.dirname(os.path.abspath(archive))
     partial, handle = new_file(beside)
     try:
@@ -88,7 +88,7 @@ def _pack(files: dict[str, str], archive: str) -> None:
     flush_folder(beside)
 
 
-# ---------------------------------------------------------------------- in
+# ---------------------------------------------------------------------- import
 
 
 def import_(archive: str, path: str) -> Session:
@@ -110,7 +110,7 @@ def import_(archive: str, path: str) -> Session:
 
 
 def _check(folder: str) -> None:
-    """Check all of an unpacked filter: its tables, every row of its journal, and that they belong together."""
+    """Check an unpacked filter: its tables, every row of its journal, and that they match."""
     copy = Session.open(folder)
     try:
         copy.loaded_state()
@@ -125,7 +125,7 @@ def _check(folder: str) -> None:
 
 
 def settings_of(archive: str) -> tuple[list[str], list[str]]:
-    """Return the names of the settings in an archive that `import_` takes, and of those that it leaves out."""
+    """Return the names of the settings in an archive that `import_` takes, and of those that it drops."""
     with zipfile.ZipFile(archive) as file:
         if CONFIG not in file.namelist():
             return [], []
@@ -146,7 +146,7 @@ def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
         raise BadModel("The archive is compressed in a way that no archive of a filter is.")
     if entries[MANIFEST].file_size > MAX_MANIFEST or (CONFIG in entries and entries[CONFIG].file_size > _MAX_CONFIG):
         raise BadModel(f"{MANIFEST} or {CONFIG} in the archive is too large to be one.")
-    if CONFIG in entries:  # before the manifest, which has what the filter command needs of it
+    if CONFIG in entries:  # before the manifest, which summarizes it
         with file.open(CONFIG) as source:
             values = settings.of_model(settings.parsed(source.read(_MAX_CONFIG + 1)))
         if values:
@@ -157,11 +157,11 @@ def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
         sizes = {name: size for name, size, _ in map(checked_entry, described.values())}
     except (KeyError, TypeError, AttributeError) as error:
         raise BadModel(f"The archive's manifest lacks {error}.") from error
-    _set_gist(folder)
+    _set_config(folder)
     if entries.keys() - {CONFIG, VERDICTS} != {MANIFEST, JOURNAL, *sizes}:
         raise BadModel(f"The archive holds other files than a filter's: {sorted(entries)}.")
-    for name, size_said in sizes.items():
-        if entries[name].file_size != size_said:
+    for name, declared_size in sizes.items():
+        if entries[name].file_size != declared_size:
             raise BadModel(f"{name} in the archive has another size than its manifest says.")
     for name in (*sizes, JOURNAL, *(entries.keys() & {VERDICTS})):
         put_pieces(folder, name, _pieces(file, name))
@@ -173,13 +173,13 @@ def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
             raise BadModel(problems[0])
 
 
-def _set_gist(folder: str) -> None:
-    """Have the manifest say what the settings that were taken say: it has the gist of those of its maker."""
+def _set_config(folder: str) -> None:
+    """Update the manifest's summary of the settings, which is still that of the exporting machine."""
     manifest = Manifest.read(folder).values
-    gist = settings.compiled(folder)
-    if manifest.get("config", gist) != gist:
+    config = settings.compiled(folder)
+    if manifest.get("config", config) != config:
         body = {name: value for name, value in manifest.items() if name != "crc32"}
-        put(folder, MANIFEST, seal(dumped({**body, "config": gist})))
+        put(folder, MANIFEST, seal(dumped({**body, "config": config})))
 
 
 def _pieces(file: zipfile.ZipFile, name: str) -> Iterator[bytes]:
@@ -189,14 +189,14 @@ def _pieces(file: zipfile.ZipFile, name: str) -> Iterator[bytes]:
 
 
 def put_in_place(scratch: str, path: str) -> None:
-    """Put the files of a checked filter in their place, the manifest last: without it there is no filter."""
+    """Move the files of a checked filter into place, the manifest last: without it there is no filter."""
     made = make_private(path)
     moved: list[str] = []
     try:
         with locked(path):
-            check_new(path)  # somebody else may have been quicker
+            check_new(path)  # another process may have been faster
             names = [name for name in os.listdir(scratch) if name not in (MANIFEST, "lock")]
-            if os.path.exists(os.path.join(path, CONFIG)):  # settings that were there before stay, and hold
+            if os.path.exists(os.path.join(path, CONFIG)):  # existing settings take precedence
                 names = [name for name in names if name != CONFIG]
                 os.utime(os.path.join(path, CONFIG))
             for name in names:

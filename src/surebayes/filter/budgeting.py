@@ -23,7 +23,7 @@ _NOWHERE = 1e9
 
 
 def check(mine: Remembering, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
-    """Refuse terms that can't be, before anything is done; with a rate a budget whose debt was lost begins anew."""
+    """Validate the terms of a budget before any change; a rate may also restart a budget whose debt was lost."""
     now = mine.budgets() if rate is None else {}
     for label in labels:
         if rate is None and label not in now:
@@ -34,7 +34,7 @@ def check(mine: Remembering, labels: Sequence[str], rate: float | None, burst: f
 
 
 def begin(mine: Remembering, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
-    """Begin budgets, or change them; what was set aside places their thresholds. Debt stays."""
+    """Begin or change budgets; the reserve places their thresholds. Debt stays."""
     session = mine._session
     memory = mine._recorder.begin()
     with session.mutex:
@@ -50,11 +50,11 @@ def begin(mine: Remembering, labels: Sequence[str], rate: float | None, burst: f
             ledger.set_terms(memory.database, label, place, *terms, who="calibrate")
             ledger.calibrate(memory.database, label, scores[~truth].tolist(), scores[truth].tolist())
     _note_terms(session.path, *terms)
-    session.absorb(f"budget: {terms[1]:g} + {terms[0]:g} n alarms")  # with the gist of the settings
+    session.absorb(f"budget: {terms[1]:g} + {terms[0]:g} n alarms")  # with a summary of the settings
 
 
 def _note_terms(folder: str, rate: float, burst: float) -> None:
-    """Keep the file of settings in step: whoever finds a budget there and no verdicts knows that these are lost."""
+    """Record the terms in the file of settings: a budget there without remembered verdicts means that they are lost."""
     path = os.path.join(folder, settings.NAME)
     for name, value in (("budget", rate), ("burst", burst)):
         if settings.read(path).get(name) != value if os.path.exists(path) else True:
@@ -62,7 +62,7 @@ def _note_terms(folder: str, rate: float, burst: float) -> None:
 
 
 def end(mine: Remembering, labels: Sequence[str], who: str | None) -> list[str]:
-    """End budgets, with their debt; return those that there were."""
+    """End budgets and cancel their debt; return the labels of those that existed."""
     memory, path = mine._recorder.memory, os.path.join(mine._session.path, settings.NAME)
     ended: list[str] = []
     if memory is not None:
@@ -78,7 +78,7 @@ def end(mine: Remembering, labels: Sequence[str], who: str | None) -> list[str]:
 
 
 def certificates(memory: Memory, names: Sequence[str], model: str) -> dict[str, Certificate]:
-    """Return what stands behind each budget, by class."""
+    """Return the certificate of each budget, by class."""
     other = names[0] if len(names) == 2 else None
     return {
         label: _certificate(memory, label, budget, other, model)

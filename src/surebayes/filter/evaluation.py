@@ -1,6 +1,6 @@
-"""What a filter is worth on labelled documents: measures with intervals, and the ROC where false alarms are few.
+"""Evaluation on labelled documents: measures with intervals, and the ROC curve at low false-positive rates.
 
-From true labels, predicted labels and scores alone; the filter itself is not needed.
+Needs only true labels, predicted labels and scores, not the filter.
 
 >>> from surebayes.filter.evaluation import evaluate
 >>> found = evaluate(["ham", "ham", "spam", "spam"], ["ham", "ham", "spam", "ham"], [-2.0, -1.0, 3.0, -1.5], "spam")
@@ -29,18 +29,18 @@ LOW = 0.1
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What `evaluate` found.
+    """The result of `evaluate`.
 
     Attributes
     ----------
     documents : int
-        How many.
+        Their number.
     classes : dict of str to int
         How many of each true label.
     confusion : dict of (str, str) to int
         How many for each pair of true and predicted label.
     positive : str or None
-        The class whose alarms are meant; None with more than two classes.
+        The positive class; None with more than two classes.
     figures : dict of str to Figure
         The measures.
     roc : list of (float, float)
@@ -87,7 +87,7 @@ def evaluate(
     scores : sequence of float, optional
         Scores for the positive class; needed with `positive`.
     positive : str, optional
-        The class whose alarms are meant. None: measures over all classes only.
+        The positive class. None: only measures over all classes.
     confidence : float, default=0.95
         Of the intervals: exact (Clopper & Pearson) for rates of the predicted labels, bootstrap for what comes from
         scores.

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     Field = tuple[bytes, bytes]
 
 MOST = 900
-"""Bytes of a value: a line of a mail has at most 998."""
+"""Maximum bytes of a value: a header line has at most 998."""
 
 
 def header_fields(
@@ -28,9 +28,9 @@ def header_fields(
     model, basis, budgets
         As in `Verdict`.
     several : bool
-        Whether there are more than two classes, so that a budget names its own.
+        Whether there are more than two classes, so that budget fields name theirs.
     before : sequence of (str, str)
-        Fields for readers of SpamAssassin's, which come first.
+        SpamAssassin's fields, which come first.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The past of a filter: what was learnt, forgotten and set; going back; whether all of it adds up."""
+"""History of a filter: listing, comparison of versions, rollback, and a check of the model against the journal."""
 
 from __future__ import annotations
 
@@ -130,9 +130,10 @@ def _undo(txn: Transaction, event: Event, who: str | None) -> None:
 def unlike_the_journal(
     state: State, journal: Journal, recount: bool = True, progress: Progress | None = None
 ) -> list[str]:
-    """Return where the model isn't what the journal's messages add up to; more, where some were learnt without it.
+    """Return the differences between the model and the sum of the journal's messages.
 
-    Without `recount` the numbers of documents are compared, which needs no message to be read.
+    The model may have more if messages were learnt without a journal. Without `recount` only numbers of documents are
+    compared, and no message is read.
     """
     messages, learnt = journal.messages(), dict.fromkeys(state.names, 0)
     for action, label, _ in messages.values():

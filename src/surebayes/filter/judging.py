@@ -1,6 +1,6 @@
-"""Many documents judged by a filter, as `surebayes classify` does it: by its files alone, in one process or several.
+"""Bulk judging for `surebayes classify`: from a filter's files alone, in one process or several.
 
-Where the journal has lessons that the files lack, the filter is opened to absorb them. Scores are those of
+If the journal has lessons that the files don't, the filter is opened to absorb them. Scores are those of
 `Filter.judge`, to the last bit.
 """
 
@@ -20,7 +20,7 @@ from surebayes.filter.model import NO_TERMS, Decision, Model, WithoutTerms, chun
 from surebayes.filter.verdicts.memory import Memory, is_there
 
 AHEAD = 4
-"""Chunks under way for each process."""
+"""Chunks in flight for each process."""
 
 Verdicts = Callable[[Iterable[Any]], Iterator[tuple[Any, Decision]]]
 
@@ -33,7 +33,7 @@ class BulkJudging:
     classes : list of str
         The labels.
     basis : str
-        Of a layer, what it judges by.
+        The basis of a layer's verdicts.
     verdicts : callable
         Takes documents (anything with a `content`); yields each with label, score, threshold and probability.
     """
@@ -51,7 +51,7 @@ def judging(folder: str, jobs: int = 1) -> Iterator[BulkJudging]:
     folder : str
         The filter's folder.
     jobs : int
-        How many processes share the work.
+        The number of processes.
     """
     if not is_absorbed(folder):
         from surebayes.filter.filter import Filter
@@ -65,7 +65,7 @@ def judging(folder: str, jobs: int = 1) -> Iterator[BulkJudging]:
         in_force = BudgetsInForce(folder)
         yield BulkJudging(list(model.names), model.basis, lambda documents: model.verdicts(documents, in_force))
         return
-    context = multiprocessing.get_context("spawn")  # a fork would copy threads and locks in any state
+    context = multiprocessing.get_context("spawn")  # a fork would copy locks in any state
     executor = ProcessPoolExecutor(jobs, mp_context=context)
     try:
         yield BulkJudging(list(model.names), model.basis, _by_processes(folder, executor, jobs))
@@ -74,7 +74,7 @@ def judging(folder: str, jobs: int = 1) -> Iterator[BulkJudging]:
 
 
 def is_absorbed(folder: str) -> bool:
-    """Whether a filter's model has everything that its journal has, so that its files alone are enough."""
+    """Whether a filter's model has every row of its journal."""
     from surebayes.filter.store.journal_file import errors_named, open_for_reading
 
     absorbed = Manifest.read(folder).place.absorbed
@@ -90,21 +90,21 @@ def is_absorbed(folder: str) -> bool:
 
 
 class BudgetsInForce:
-    """The budgets of alarms of a folder: their thresholds hold for what is only looked at."""
+    """The budgets of alarms of a folder, whose thresholds hold for bulk judging, too."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._memory: Memory | None = None
 
     def __call__(self) -> dict[str, Any] | None:
-        """Return the present ones, by class; None without a budget."""
+        """Return the current budgets, by class; None without a budget."""
         if self._memory is None and is_there(self.folder):
             self._memory = Memory(self.folder)
         return None if self._memory is None else self._memory.in_force()
 
 
 def _absorbs(opened: Any) -> bool:
-    """Write lessons of other processes into the model's files; False where this user may not."""
+    """Absorb the lessons of other processes; return False without write permission."""
     try:
         opened.absorb()
     except OSError:
@@ -126,7 +126,7 @@ def _by_filter(opened: Any) -> Verdicts:
 
 
 def _by_processes(folder: str, executor: ProcessPoolExecutor, jobs: int) -> Verdicts:
-    """Return what judges by several processes: in order, and with a bounded number of documents in memory."""
+    """Return a function that judges in several processes, in order, with a bounded number of documents in memory."""
     version = _version(folder)
 
     def verdicts(documents: Iterable[Any]) -> Iterator[tuple[Any, Decision]]:
@@ -139,7 +139,7 @@ def _by_processes(folder: str, executor: ProcessPoolExecutor, jobs: int) -> Verd
                     yield from _answered(*under_way.popleft())
             while under_way:
                 yield from _answered(*under_way.popleft())
-        except BrokenProcessPool:  # noticed by an answer that is waited for, or by the next question
+        except BrokenProcessPool:  # raised by a pending result, or by the next submit
             raise StoreError(
                 "A process that judges documents died, of too little memory perhaps; what was printed so far is right. "
                 "Run again with fewer --jobs."
@@ -153,16 +153,16 @@ def _answered(chunk: list[Any], answer: Future[list[Decision]]) -> Iterator[tupl
 
 
 def _version(folder: str) -> dict[str, Any]:
-    """Return what tells a model from any other: the files of its tables, which are never written twice."""
+    """Return the identity of a model: the files of its tables, which are never rewritten."""
     return Manifest.read(folder).files
 
 
 _opened: tuple[str, Model, BudgetsInForce] | None = None
-"""The model of a process, which it opens once."""
+"""The model of a worker process, opened once."""
 
 
 def _judged(folder: str, version: dict[str, Any], contents: list[Any]) -> list[Decision]:
-    """Judge documents in a process."""
+    """Judge documents in a worker process."""
     global _opened
     if _opened is None or _opened[0] != folder:
         model = Model.open(folder, hold=True)

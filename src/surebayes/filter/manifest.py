@@ -28,7 +28,7 @@ MOST_COUNT = 2**31
 
 
 class ViewTables(Record):
-    """A view, and where its counts lie in the files of tables.
+    """A view, and the places of its counts in the files of tables.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class ViewTables(Record):
     totals : list of int
         The sums of its counts, by class.
     alive : int
-        How many columns have counts.
+        The number of columns with counts.
     table : dict
         The places of its table in the large file.
     stack : list of [int, int]
@@ -55,7 +55,7 @@ class ViewTables(Record):
 
     @classmethod
     def from_json(cls, value: "Any", classes: int) -> "ViewTables":
-        """Read it back; BadModel where totals can't be those of counts."""
+        """Parse it; BadModel for impossible totals."""
         spec, alive, totals = ViewSpec.from_json(value), value["alive"], value["totals"]
         whole = [alive, *totals]
         fits = len(totals) == classes and all(type(n) is int and 0 <= n < MOST_ROWS for n in whole)
@@ -77,16 +77,16 @@ class ViewTables(Record):
 
 
 class Scoring(Record):
-    """What judging needs of a manifest.
+    """The part of a manifest that judging needs.
 
     Parameters
     ----------
     reader : str
-        What documents are.
+        How documents are read.
     classes : list of str
         The labels.
     documents : sequence of int
-        How many were learnt, by class.
+        The numbers learnt, by class.
     model : str
         The version.
     views : list of ViewTables
@@ -94,9 +94,9 @@ class Scoring(Record):
     weights : dict
         The weights of the pool, as `PoolWeights.to_json` returns them.
     thresholds : dict of str to float
-        What a class's score must be above.
+        Thresholds by class.
     probability : list of float, or None
-        How scores become probabilities: slope, shift and floor.
+        The map from scores to probabilities: slope, shift and floor.
     """
 
     reader: str
@@ -110,7 +110,7 @@ class Scoring(Record):
 
     @classmethod
     def from_json(cls, value: "Any") -> "Scoring":
-        """Read it back; BadModel where judging can't be done by it."""
+        """Parse it; BadModel if it is invalid."""
         reader, names, documents = value["reader"], value["classes"], ints(value["documents"])
         views = [ViewTables.from_json(view, len(documents)) for view in value["views"]]
         if reader not in READERS:
@@ -159,24 +159,24 @@ def _is_finite(value: object) -> bool:
 
 
 class Place(Record):
-    """Where in its journal a model stands.
+    """A model's position in its journal.
 
     Parameters
     ----------
     id : str
-        Which journal.
+        The journal's ID.
     absorbed, chain : int
         The last row in the model, and the running checksum up to it.
     learnt_at : int
         The last row that changed scores.
     floor : int
-        The row before which there is no way back, because messages were learnt without journal.
+        The earliest row for rollback, since messages were learnt without a journal before it.
     lessons : int
         Rows that changed counts.
     known : dict or None
-        How many messages of each class are learnt, and reserved; None in a manifest of an early release.
+        Numbers of learnt and of reserved messages, by class; None in a manifest of an early release.
     reread : list of int
-        Rows up to the first number were counted again by the reader of the second.
+        A row and a reader's version: a rebuild counted all rows up to this one with that reader.
     """
 
     id: str
@@ -190,7 +190,7 @@ class Place(Record):
 
     @classmethod
     def from_json(cls, value: "Any") -> "Place":
-        """Read it back; BadModel for numbers that can't be rows."""
+        """Parse it; BadModel for impossible row numbers."""
         place = cls(**{name: value[name] for name in cls.FIELDS if name in value})
         known = place.known or {}
         counts = [n for by_class in known.values() for n in by_class.values()]
@@ -214,9 +214,9 @@ class Manifest:
     Parameters
     ----------
     values : dict
-        What the file holds.
+        The content of the file.
     folder : str
-        The folder, for messages.
+        The folder, for error messages.
     """
 
     __slots__ = ("_parts", "folder", "values")
@@ -227,7 +227,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: str) -> "Manifest":
-        """Read it from a folder, its seal checked."""
+        """Read the manifest of a folder, and verify its checksum."""
         return cls(read_manifest(folder, KIND), folder)
 
     @property
@@ -237,7 +237,7 @@ class Manifest:
 
     @property
     def place(self) -> Place:
-        """Where in the journal the model stands."""
+        """The model's position in the journal."""
         return self._part("journal", Place.from_json)  # type: ignore[no-any-return]
 
     @property
@@ -262,13 +262,13 @@ class Manifest:
 
     @property
     def base_record(self) -> "dict[str, Any] | None":
-        """What a layer has noted of its base."""
+        """A layer's record of its base."""
         noted = self.values.get("standing")
         return noted if isinstance(noted, dict) else None
 
     @property
     def tuned(self) -> str:
-        """What changes when the experts are weighed again."""
+        """Identity of the weights."""
         return f"{self.place.id}:{self._part('settings', _weights_since)}"
 
     @property
@@ -283,7 +283,7 @@ class Manifest:
 
     @property
     def x_spam(self) -> bool:
-        """Whether `surebayes filter` writes X-Spam-* fields, by the filter's configuration."""
+        """Whether the filter's configuration asks for X-Spam-* fields."""
         return bool(self._config("x_spam"))
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from surebayes.errors import BadModel
 from surebayes.pool.weights import weights_of
 
-TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cost half of it
+TYPE_CHECKING = False  # single lessons by command import this module, and typing would cost half of one
 if TYPE_CHECKING:
     from typing import Any
 

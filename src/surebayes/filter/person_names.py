@@ -1,6 +1,6 @@
-"""Names of persons, as mail systems send them; each is the name of a folder, and never made to fit.
+"""Names of people as mail systems send them, used as folder names and never altered to fit.
 
-This module is on the way of `surebayes filter`, which starts in milliseconds.
+`surebayes filter` imports this module, and starts in milliseconds.
 """
 
 from surebayes.filter.plain import plain_text
@@ -10,7 +10,7 @@ _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._+@-")
 
 
 def person_named(name: "str | None") -> "str | None":
-    """Return the name in lower case, or None if it isn't one: 1 to 128 of a-z 0-9 . _ + @ -, no dot first.
+    """Return a valid name in lower case, else None: 1 to 128 of a-z 0-9 . _ + @ -, no dot first.
 
     Examples
     --------
@@ -18,14 +18,14 @@ def person_named(name: "str | None") -> "str | None":
     ('ann@example.org', None, None, None)
     """
     lowered = (name or "").lower()
-    if not (name or "").isascii():  # the sign for kelvin would become a k
+    if not (name or "").isascii():  # the Kelvin sign would become a k
         return None
     is_one = 0 < len(lowered) <= LONGEST and lowered[0] != "." and _ALLOWED.issuperset(lowered)
     return lowered if is_one else None
 
 
 def checked_name(name: str) -> str:
-    """Return the name in lower case; ValueError where it isn't one."""
+    """Return the name in lower case; ValueError for an invalid one."""
     person = person_named(plain_text(name, "the name of a person"))
     if person is None:
         raise ValueError(

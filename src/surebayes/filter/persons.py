@@ -1,7 +1,7 @@
-"""A folder of persons: each has a layer on one site, made at the first lesson, within a quota.
+"""A folder of personal layers on one site, each created at the first lesson and limited by a quota.
 
-What a person was taught is in one folder, named after them, and nowhere else: to forget a person, delete it. Nobody
-pays for the others: a folder is found by its name, and the rest is never listed.
+A person's lessons are in one folder, named after them, and nowhere else: to forget a person, delete it. A folder is
+found by its name, without listing the rest, so that the number of people costs nothing.
 """
 
 import os
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 _GONE = ".gone-"
-"""How the folder of a person is called from the moment that it is to be deleted."""
+"""Prefix of a person's folder during its deletion."""
 
 
 def folder_of(users: str, name: str) -> str:
-    """Return the folder of a person; ValueError for what is no name.
+    """Return the folder of a person; ValueError for an invalid name.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def folder_of(users: str, name: str) -> str:
 
 
 def has_layer(folder: str) -> bool:
-    """Whether a person has been taught anything."""
+    """Whether a person has a layer."""
     return os.path.exists(os.path.join(folder, NAME))
 
 
@@ -50,7 +50,7 @@ def judging_folder(users: str, name: str, site: "str | None") -> str:
 
 
 def own_folder(users: str, name: str) -> str:
-    """Return the layer of a person; NoModel where they have none yet."""
+    """Return the layer of a person; NoModel if they have none yet."""
     folder = folder_of(users, name)
     if not has_layer(folder):
         raise NoModel(f"{name!r} has no filter in {users!r} yet: it is made at the first lesson.")
@@ -58,14 +58,14 @@ def own_folder(users: str, name: str) -> str:
 
 
 class Quota:
-    """What a person may keep.
+    """Limits of a person's layer.
 
     Parameters
     ----------
     lessons : int
-        Messages that may be learnt; 0: any number.
+        Maximum number of learnt messages; 0 for no limit.
     size : int
-        Bytes that the folder may take before a lesson; 0: any number.
+        Maximum bytes of the folder before a lesson; 0 for no limit.
     """
 
     __slots__ = ("lessons", "size")
@@ -74,7 +74,7 @@ class Quota:
         self.lessons, self.size = lessons, size
 
     def check(self, folder: str, known: int, more: int = 1) -> None:
-        """Refuse so many lessons more than are known; QuotaReached says which limit it is."""
+        """Raise QuotaReached if `more` lessons would exceed a limit."""
         if self.lessons and known + more > self.lessons:
             raise QuotaReached(
                 f"The quota of {self.lessons:,} lessons is used up in {folder!r}: it has {known:,}. Forget some, or "
@@ -92,20 +92,20 @@ class Quota:
 
 
 class Persons:
-    """A folder of persons on one site.
+    """A folder of personal layers on one site.
 
     Parameters
     ----------
     users : str
         The folder.
     site : str, optional
-        The filter that the persons' layers stand on; needed for those who have none yet.
+        The base of the layers; needed to create one.
     quota : Quota, optional
-        What each may keep.
+        The limits of each layer.
     own_weight : int
-        How often lessons count in a layer that is made.
+        How often each lesson counts in a new layer.
     group : str, optional
-        The group that a layer which is made is shared with.
+        The group that new layers are shared with.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Persons:
         self.group = group
 
     def layer(self, name: str, renew: bool = True) -> "Filter":
-        """Open a person's layer to teach it, made where there is none; it refuses lessons beyond the quota."""
+        """Open a person's layer with its quota, created if missing."""
         from surebayes.filter.filter import Filter
 
         folder = folder_of(self.users, name)
@@ -134,7 +134,7 @@ class Persons:
                 opened = Filter.create(folder, base=self.site, own_weight=self.own_weight, renew=renew)
                 if self.group is not None:
                     opened.share(self.group)
-            except FileExistsError:  # somebody else was quicker
+            except FileExistsError:  # another process was faster
                 opened = Filter.open(folder, renew=renew)
         else:
             opened = Filter.open(folder, renew=renew)
@@ -145,10 +145,10 @@ class Persons:
         """Return the folder of the filter that judges for a person."""
         return judging_folder(self.users, name, self.site)
 
-    # ---- who there is
+    # ---- listing
 
     def names(self, after: str = "", limit: "int | None" = None) -> "list[str]":
-        """Return the names of those who have been taught something, in their order, after a name."""
+        """Return the names of the people with a layer, sorted, after a name."""
         try:
             entries = sorted(entry.name for entry in os.scandir(self.users) if person_named(entry.name) == entry.name)
         except FileNotFoundError:
@@ -162,7 +162,7 @@ class Persons:
         return names
 
     def latest(self, limit: int) -> "list[str]":
-        """Return the names of those whose layers were written last, the latest first."""
+        """Return the names of the most recently written layers, latest first."""
         from heapq import nlargest
 
         written = []
@@ -179,7 +179,7 @@ class Persons:
         return [name for _, name in nlargest(limit, written)]
 
     def about(self, name: str) -> "dict[str, Any]":
-        """Return what a person has; NoModel where they have nothing.
+        """Return a summary of a person's layer; NoModel without one.
 
         "person", "lessons", "last_lesson", "bytes", and "budgets" by class: "debt", "burst" and whether it is "mute".
         """
@@ -209,7 +209,7 @@ class Persons:
         }  # fmt: skip
 
     def forget(self, name: str) -> bool:
-        """Delete the folder of a person; whether there was one. A process that has it open must let it go first."""
+        """Delete the folder of a person; return whether there was one. Processes must close it first."""
         import shutil
 
         folder = folder_of(self.users, name)
@@ -217,13 +217,13 @@ class Persons:
             self.finish_forgetting()
             return False
         gone = os.path.join(self.users, f"{_GONE}{os.getpid()}-{os.urandom(4).hex()}")
-        os.rename(folder, gone)  # at once for everybody; whoever has a file of it open writes to what is deleted
+        os.rename(folder, gone)  # atomic; a process with an open file writes to a deleted one
         shutil.rmtree(gone)
         self.finish_forgetting()
         return True
 
     def half_forgotten(self) -> "list[str]":
-        """Return the folders of persons whose deletion was cut short."""
+        """Return the folders whose deletion was interrupted."""
         try:
             names = [entry.name for entry in os.scandir(self.users) if entry.name.startswith(_GONE)]
         except FileNotFoundError:
@@ -231,7 +231,7 @@ class Persons:
         return [os.path.join(self.users, name) for name in sorted(names)]
 
     def finish_forgetting(self) -> "list[str]":
-        """Delete what a process that was killed had begun to delete; return what is gone."""
+        """Finish interrupted deletions; return the deleted folders."""
         from surebayes.persist.leftovers import remove
 
         return [folder for folder in self.half_forgotten() if remove(folder)]

@@ -6,7 +6,7 @@ another repr, another JSON or no place in SQLite. Every public entry that writes
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # a lesson by command goes this way
+TYPE_CHECKING = False  # single lessons by command import this module
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any, TypeVar

@@ -1,13 +1,12 @@
-"""The promise of a filter's threshold: made from documents set aside, stale when the model changes, renewed.
+"""Certificates of a filter's threshold: issued from the reserve, stale when the model changes, renewed.
 
-A promise holds for one fixed model and documents that this model has never learnt, set aside without a look at what it
-says of them. So every version of the model needs a certificate of its own; renewing scores the same reserve with the
-new model and chooses the threshold anew, and each certificate has its own confidence; on request all of a series hold
-together, each with a confidence so much higher.
+A promise holds for one fixed model and documents that this model has never learnt, reserved independently of their
+scores. So every version of the model needs its own certificate. A renewal scores the same reserve with the new model
+and chooses the threshold again. Each certificate has its own confidence; on request all certificates of a series hold
+together, each with a correspondingly higher confidence.
 
-A document of the reserve that was misjudged may be taught. To leave it out from then on would leave the rest too good:
-the score that it got goes on counting. The model has then learnt of its reserve, and such a certificate is measured,
-not guaranteed.
+A misjudged document of the reserve may be taught. Dropping it would leave an optimistic reserve, so its old score keeps
+counting. The model has then learnt from its reserve, and the certificate is measured, not guaranteed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a training came to: its record, and the sentences beside it."""
+"""Report of a training: a record for JSON, and sentences for people."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def told_apart(classes: Sequence[str], scores: Sequence[Sequence[float]], labels: Sequence[str]) -> dict[str, Any]:
-    """Return how many documents were set aside, and how well they are told apart: of two classes, if both are there.
+    """Return the size of the reserve, and how well its scores separate two classes.
 
     Parameters
     ----------
     classes : sequence of str
         The filter's classes.
     scores, labels : sequence
-        The scores of each document that was set aside, and its class.
+        The scores and classes of the reserve.
 
     Examples
     --------
@@ -37,20 +37,20 @@ def told_apart(classes: Sequence[str], scores: Sequence[Sequence[float]], labels
 def record(
     done: Mapping[str, int], skipped: int, documents: Mapping[str, int], model: str, held_out: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what `surebayes train` prints as JSON.
+    """Return the JSON record of `surebayes train`.
 
     Parameters
     ----------
     done : mapping from str to int
-        What `Filter.train` returned.
+        The result of `Filter.train`.
     skipped : int
-        Files and rows that were left out.
+        Skipped files and rows.
     documents : mapping from str to int
-        How many documents of each class the filter knows; the second of two is the positive one.
+        The numbers of documents by class; the second of two is positive.
     model : str
         The version of the model.
     held_out : mapping
-        What `told_apart` returned.
+        The result of `told_apart`.
     """
     positive = list(documents)[1] if len(documents) == 2 else None
     return {
@@ -59,16 +59,16 @@ def record(
 
 
 def about_documents(assumed: str | None, headers: HeaderCheck, contradictory: int) -> Iterator[str]:
-    """Yield what is to be said of the documents of a training.
+    """Yield sentences on the documents of a training.
 
     Parameters
     ----------
     assumed : {"mail", "text", None}
-        What they were read as where the command did not say.
+        The default reader, if the command named none.
     headers : HeaderCheck
-        What was seen of them.
+        The check of their headers.
     contradictory : int
-        How many were given as more than one class.
+        The number of documents with more than one label.
     """
     if assumed == "mail" and headers.without_header:
         yield no_mail("train a new filter with --reader text")
@@ -82,18 +82,18 @@ def about_documents(assumed: str | None, headers: HeaderCheck, contradictory: in
 
 
 def about_filter(model: str, unweighed: int, second_stage: Mapping[str, Any] | None, journal: bool) -> Iterator[str]:
-    """Yield what is to be said of a filter after a training.
+    """Yield sentences on a filter after a training.
 
     Parameters
     ----------
     model : str
         Its folder, as it was typed.
     unweighed : int
-        Documents of trainings that were cut short, as `Filter.unweighed` counts them.
+        The result of `Filter.unweighed`.
     second_stage : mapping or None
-        How its second stages are, as in `Filter.status`.
+        The state of its second stages, from `Filter.status`.
     journal : bool
-        Whether the training went into the journal.
+        Whether the training used the journal.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What keeps a filter's folder in order: compacting it, counting it anew from the journal, erasing messages."""
+"""Maintenance of a filter's folder: compact, repair, erase messages, rebuild from the journal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from surebayes.pool.specs import ViewSpec, views_of
 Progress = Callable[[str, int, "int | None"], None]
 
 
-# ---------------------------------------------------------------------- less room
+# ---------------------------------------------------------------------- compact
 
 
 def compact(session: Session) -> dict[str, int]:
@@ -40,7 +40,7 @@ def compact(session: Session) -> dict[str, int]:
     return {"before": before, "after": size_of(session.path)}
 
 
-# ---------------------------------------------------------------------- put right
+# ---------------------------------------------------------------------- repair
 
 
 def repair(session: Session, pretend: bool) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def repair(session: Session, pretend: bool) -> dict[str, Any]:
         return {**found, "rows": session.open_journal().mark_rows()}
 
 
-# ---------------------------------------------------------------------- without some messages
+# ---------------------------------------------------------------------- erase
 
 
 def erase(
@@ -69,8 +69,8 @@ def erase(
 ) -> dict[str, int]:
     """See `Filter.erase`.
 
-    First messages are forgotten and the model is written without them; then their content goes. So nobody needs a
-    content that is gone: who stands before that row of the journal reads the model anew.
+    Messages are forgotten and the model is written without them before their content is erased. So no process needs
+    erased content: one that is behind that journal row reloads the model.
     """
     engine = session.current_state().engine
     fingerprints = {Document(document, engine.reader).fingerprint for document in documents}
@@ -104,21 +104,21 @@ def erase(
                 txn.add_many([Event("erase", row.fingerprint, row.label, row.seq, now, who) for row in rows])
                 journal.append_rows(txn.rows, blank=[row.seq for row in rows])
             except BaseException:
-                session.drop_state()  # memory is ahead of the journal: it must not be written
+                session.drop_state()  # memory is ahead of the journal: never write it
                 raise
             session.write_model(keep_replaced=False)
     return {**done, "rows": len(rows)}
 
 
 def _knows_any(session: Session, fingerprints: set[str], message_ids: Sequence[str]) -> bool:
-    """Whether there is anything to erase: where there isn't, the folder stays as it is."""
+    """Whether there is anything to erase; if not, the folder stays untouched."""
     with session.mutex:
         txn = Transaction(session.fresh_state(), session.reading(refresh=True))
         wanted = fingerprints | txn.journal.fingerprints_of(message_ids)
         return any(txn.known(fingerprint) is not None or txn.journal.rows_of(fingerprint) for fingerprint in wanted)
 
 
-# ---------------------------------------------------------------------- counted anew
+# ---------------------------------------------------------------------- rebuild
 
 
 def rebuild(
@@ -161,7 +161,7 @@ def rebuild(
             _weigh(session, who)
         return {"documents": dict(zip(names, session.current_state().engine.documents)), "views": len(wanted)}
     except BaseException:
-        session.drop_state()  # memory may be ahead of the journal: it must not be written
+        session.drop_state()  # memory may be ahead of the journal: never write it
         raise
     finally:
         session.close()
@@ -170,15 +170,15 @@ def rebuild(
 def _add_carried_rows(session: Session) -> None:
     try:
         manifest = session.folder.manifest()
-    except StoreError:  # damaged: then the journal is all there is
+    except StoreError:  # damaged: only the journal is left
         return
     session.add_carried_rows(manifest)
 
 
 def _about(session: Session, journal: Journal) -> tuple[str, list[str], tuple[ViewSpec, ...], BaseLink | None]:
-    """Return what documents are, the classes, the views and the base of a layer.
+    """Return the reader, the classes, the views and a layer's base.
 
-    All of it is in the journal; where an earlier release wrote it, in the manifest.
+    The journal has all of them; for a journal of an earlier release, the manifest does.
     """
     try:
         about: dict[str, Any] = {}
@@ -200,7 +200,7 @@ def _about(session: Session, journal: Journal) -> tuple[str, list[str], tuple[Vi
 
 
 def _in_manifest(session: Session, needed: bool) -> dict[str, Any]:
-    """Return what the manifest says of the filter; nothing where it is damaged and isn't needed."""
+    """Return the filter's description in the manifest; nothing if it is damaged and not needed."""
     try:
         scoring, base = session.folder.manifest().scoring.to_json(), session.folder.manifest().link
         return {**scoring, "base": None if base is None else base.to_json()}
@@ -211,7 +211,7 @@ def _in_manifest(session: Session, needed: bool) -> dict[str, Any]:
 
 
 def _check_base(layer: State, path: str, other: bool) -> None:
-    """Refuse other views than those of the base of a layer; a base that can't be read says nothing."""
+    """Refuse views other than those of a layer's base, and new views for a layer whose base can't be read."""
     layer.refresh_base(path)
     base_in_use = layer.base_in_use
     if other and (base_in_use is None or base_in_use.base is None):
@@ -234,7 +234,7 @@ def _wanted_views(
 
 
 def _check_content(journal: Journal, views: Sequence[ViewSpec], other: bool) -> None:
-    """Refuse other views where messages were kept as columns, or less of them than these views read."""
+    """Refuse new views if messages were stored as columns, or with less content than these views read."""
     if not other:
         return
     columns = short = 0
@@ -257,11 +257,11 @@ def _check_content(journal: Journal, views: Sequence[ViewSpec], other: bool) -> 
 
 
 def _counted(journal: Journal, state: State, other: bool, drop_unjournaled: bool, progress: Progress | None) -> State:
-    """Have a state that has learnt nothing learn what the rows of the journal say, by the reader of this release."""
+    """Replay the journal into an empty state, with the reader of this release."""
     state.belong_to(journal)
     total, erased = journal.last(), journal.erased()
     state.reread = total, contents.VERSION
-    # what rows before it say of weights and thresholds is about other views
+    # weights and thresholds in earlier rows belong to other views
     new_since = max([e.seq for e in journal.of_actions("rebuild") if _rebuilt(journal, e)["other"]], default=0)
     for event, chain in journal.heads():
         if event.action == "bulk" and not drop_unjournaled:
@@ -286,10 +286,10 @@ def _counted(journal: Journal, state: State, other: bool, drop_unjournaled: bool
 
 
 def _weigh(session: Session, who: str | None) -> None:
-    """Weigh the experts of other views anew, where there are enough messages to do it by."""
+    """Weigh the experts of new views, if there are enough messages."""
     from surebayes.filter.tuning import retune
 
     try:
         retune(session, None, who)
-    except ValueError:  # too few: all experts stay the same
+    except ValueError:  # too few: equal weights stay
         return

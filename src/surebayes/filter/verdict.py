@@ -1,4 +1,4 @@
-"""A filter's answer about one document."""
+"""The verdict of a filter on one document."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,28 +20,27 @@ class Verdict:
     label : str
         The class.
     score : float
-        Two classes: how much speaks for the second one. More: the score of the label.
+        Two classes: the evidence for the second one. More: the score of the label.
     threshold : float
-        What the score is compared with.
+        The threshold in force.
     probability : float
         Two classes: the probability of the second one. More: of the label.
     reasons : list of (str, float)
-        What speaks for the second class (of two) or the label, and against it, the strongest first; found out when
-        first asked for.
+        The evidence for and against the second class (of two) or the label, strongest first; computed on demand.
     reversal : float
-        How many times the document would have to be taught as the other class before the verdict turns; inf if it
-        never does. Found out when first asked for.
+        How often the document would have to be taught as the other class to change the verdict; inf if it never does.
+        Computed on demand.
     fingerprint : str
-        What names the document's content.
+        The hash of the document's content.
     model : str
-        The version of the model; of a layer, that of each filter below it too.
+        The version of the model; for a layer, followed by those of the filters below.
     budgets : dict
-        Where the filter has a budget of alarms, by class: debt, lift (how much of the burst is spent), left (alarms
-        that may come before it is mute) and mute.
+        The budgets of alarms by class: debt, lift (share of the burst that is spent), left (alarms until it is mute)
+        and mute.
     basis : str
-        Of a layer, by what it was judged: "base", "last base" (which can't be read any more), "part of the
-        base" (without what that stands on) or "own layer" (alone). Of any filter "no known terms", where nothing of
-        the document was ever learnt: then it is no alarm.
+        For a layer: "base", "last base" (which can't be read any more), "part of the base" (without the filters below
+        it) or "own layer" (without its base). For any filter "no known terms" if nothing in the document was ever
+        learnt: never an alarm.
 
     Examples
     --------
@@ -80,25 +79,25 @@ class Verdict:
 
     @property
     def mute(self) -> bool:
-        """Whether a class can't be called because its budget of alarms is spent: such mail passes."""
+        """Whether a budget of alarms is spent, so that its class is never called: such mail passes."""
         return any(budget["mute"] for budget in self.budgets.values())
 
     @property
     def reasons(self) -> "Reasons | tuple[()]":
-        """What the verdict rests on."""
+        """The evidence for and against the verdict."""
         if callable(self._reasons):
             self._reasons = self._reasons()
         return self._reasons
 
     @property
     def reversal(self) -> "float | None":
-        """How hard the verdict is to turn."""
+        """The number of contrary lessons that would change the verdict."""
         if callable(self._reversal):
             self._reversal = self._reversal()
         return self._reversal
 
     def to_dict(self, reasons: bool = False) -> "dict[str, Any]":
-        """Return the fields as values that JSON knows; reasons and reversal if asked for."""
+        """Return the fields as JSON values, on request with reasons and reversal."""
         fields = {name: getattr(self, name) for name in FIELDS}
         if self.budgets:
             fields["budgets"] = self.budgets

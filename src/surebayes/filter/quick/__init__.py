@@ -1,1 +1,1 @@
-"""The lean ways: judging from a folder's files alone, without numpy; a lesson, or a script's training, by command."""
+"""Fast paths of commands: judging from a folder's files alone, and single lessons, without numpy or click."""

@@ -1,7 +1,7 @@
-"""`surebayes filter`: one mail from standard input to standard output, with header fields that say what it is.
+"""`surebayes filter`: copies one message from standard input to standard output, with the verdict as header fields.
 
-Whatever goes wrong, the mail comes out whole, or the exit code is 75 and the mail server keeps its own copy. So this
-module imports `os` and `sys` alone; the rest is imported where a failing import is caught like any other error.
+On any failure the message is passed on complete, or the exit code is 75 and the mail server keeps its copy. So this
+module imports only `os` and `sys`; further imports happen where a failing import is caught like any other error.
 """
 
 import os
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 HELD = 16 * 1024 * 1024 + 1
-"""Bytes of a mail that are held in memory: one more than the mail reader reads, so that it notices longer mails."""
+"""Bytes of a message kept in memory: one more than the mail reader's limit, so that it notices longer messages."""
 _PIECE = 1 << 20
 FAILED = 75
-"""The exit code where the mail did not come out whole, and with --exit-code also where there is no verdict: EX_TEMPFAIL
-of sysexits.h, so a mail server tries again."""
+"""The exit code for an incomplete message, and with --exit-code also without a verdict: EX_TEMPFAIL of sysexits.h, so
+that a mail server tries again."""
 OWN = b"x-surebayes-"
 _X_SPAM = b"x-spam-"
 
@@ -42,22 +42,22 @@ Judge one message and add X-Surebayes-* header fields; the body is unchanged.
 
 
 class Arguments:
-    """What `surebayes filter` was called with; `problem` says what is wrong with it.
+    """The command line of `surebayes filter`.
 
     Attributes
     ----------
     model : str
         The filter's folder; "" if neither a flag nor the environment names one.
     config : str
-        The file of settings that a flag or the environment names; "" for that of the folder.
+        The file of settings from a flag or the environment; "" for the folder's file.
     x_spam : bool or None
-        Whether X-Spam-* fields are wanted; None where neither a flag nor the environment says so.
+        Whether to write X-Spam-* fields; None if neither a flag nor the environment sets it.
     users, user : str
-        The folder of persons, and the person that is judged for; "" if nobody is named.
+        The folder of layers, and the recipient; "" if not given.
     exit_code, help : bool
         Whether those flags were given.
     problem : str
-        What is wrong; "" if nothing is.
+        An error in the command line; "" if there is none.
     """
 
     __slots__ = ("config", "exit_code", "help", "model", "problem", "user", "users", "x_spam")
@@ -97,7 +97,7 @@ class Arguments:
 
     @property
     def has_new_settings(self) -> bool:
-        """Whether a file of settings is named, or that of the folder is newer than the manifest, which has its gist."""
+        """Whether a file of settings is named, or the folder's is newer than its summary in the manifest."""
         if self.config:
             return True
         if not self.model:
@@ -117,7 +117,7 @@ class Arguments:
         self.model = judging_folder(self.users, self.user, self.model)
 
     def read_settings(self) -> None:
-        """Take from the file of settings what no flag has said; a broken file must not cost a verdict."""
+        """Fill in missing arguments from the file of settings; a broken file must not cost a verdict."""
         try:
             from surebayes.filter.settings import resolve
 
@@ -131,7 +131,7 @@ class Arguments:
 
 
 def main(argv: "list[str]") -> int:
-    """Run `surebayes filter`; return the exit code, which is 0 or 1 only if the whole mail was written."""
+    """Run `surebayes filter`; return the exit code, 0 or 1 only if the complete message was written."""
     try:
         arguments = Arguments(argv)
         if sys.stdout is None or (sys.stdin is None and not arguments.help):
@@ -162,7 +162,7 @@ def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, byte
             raise ValueError("no filter given: use -m DIR or the environment variable SUREBAYES_MODEL")
         fields, positive = verdict_fields(arguments.model, head, arguments.x_spam)
         return fields, int(positive and arguments.exit_code)
-    except Exception as error:  # a mail is worth more than a verdict on it
+    except Exception as error:  # a message is worth more than its verdict
         problem = _sentence(error)
         _say(f"{problem} The message is passed on without a verdict." if problem[-1:] in ".?" else
              f"{problem}; the message is passed on without a verdict")  # fmt: skip
@@ -207,14 +207,14 @@ def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[lis
 
 
 def _sentence(error: BaseException) -> str:
-    """Return what went wrong; the kind of error too where its text is not written for users."""
+    """Return the text of an error; with its type if the text isn't written for users."""
     text = str(error)
     foreseen = isinstance(error, (ValueError, OSError)) or type(error).__module__ == "surebayes.errors"
     return text if foreseen and text else f"{type(error).__name__}: {text}"
 
 
 def _error_field(problem: str) -> "tuple[bytes, bytes]":
-    """Return the field that says why there is no verdict, also where next to nothing can be imported."""
+    """Return the field with the reason for a missing verdict, without any import."""
     line = " ".join(problem.split())
     letters = [c if " " <= c <= "~" else f"\\u{ord(c):04x}" for c in line[:500]]
     return b"X-Surebayes-Error", "".join(letters).encode("ascii")[:900]
@@ -230,10 +230,10 @@ def _without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
 
 
 def with_fields(raw: bytes, fields: "list[tuple[bytes, bytes]]", forged: "tuple[bytes, ...]") -> bytes:
-    r"""Put header fields on top of a mail, after removing those that came with it.
+    r"""Prepend header fields to a message, after removing existing ones.
 
-    A mail whose first line starts with a blank would continue the last of our fields: then a field that says so comes
-    last, so that what the sender wrote is no part of a verdict.
+    A message that starts with a continuation line would extend our last field. Then a note is added as the last field,
+    so that the sender's text never becomes part of a verdict.
 
     Examples
     --------
@@ -243,7 +243,7 @@ def with_fields(raw: bytes, fields: "list[tuple[bytes, bytes]]", forged: "tuple[
     b'X-Surebayes-Label: ham\nX-Surebayes-Note: the header began with a continuation line\n x\nSubject: a\n\n'
     """
     raw = _without_fields(raw, forged)
-    mark = b"\n" if b"\n" in raw or b"\r" not in raw else b"\r"  # \r alone only where the mail has no other line ends
+    mark = b"\n" if b"\n" in raw or b"\r" not in raw else b"\r"  # \r alone only without any other line end
     line = raw[: raw.find(mark) + 1]
     end = b"\r\n" if line.endswith(b"\r\n") else mark
     envelope = line if line.startswith(b"From ") else b""
@@ -253,7 +253,7 @@ def with_fields(raw: bytes, fields: "list[tuple[bytes, bytes]]", forged: "tuple[
 
 
 def _cleaned(head: bytes, names: "tuple[bytes, ...]") -> "Iterator[bytes]":
-    """Yield a mail's header, which is longer than what is held, without fields that are not the sender's to write."""
+    """Yield a header that is longer than `HELD`, without forged fields."""
     searched = 0
     while not (head.startswith((b"\n", b"\r\n")) or b"\n\n" in head or b"\n\r\n" in head):
         cut = _last_field(head, searched)
@@ -271,7 +271,7 @@ def _cleaned(head: bytes, names: "tuple[bytes, ...]") -> "Iterator[bytes]":
 
 
 def _last_field(head: bytes, start: int) -> int:
-    """Find where the last field begins whose line begins after `start`; 0 if there is none."""
+    """Return the start of the last field after `start`; 0 if there is none."""
     end = len(head) - 1
     while (at := head.rfind(b"\n", start, end)) >= 0:
         if head[at + 1] not in b" \t":
@@ -284,7 +284,7 @@ def _last_field(head: bytes, start: int) -> int:
 
 
 def _pass_on(head: bytes, fields: "list[tuple[bytes, bytes]]", forged: "tuple[bytes, ...]") -> None:
-    """Write the mail: the start with its fields, then whatever is left of the input."""
+    """Write the message: its start with the new fields, then the rest of the input."""
     if len(head) < HELD:
         return _write(with_fields(head, fields, forged))
     for place, piece in enumerate(_cleaned(head, forged)):
@@ -295,12 +295,12 @@ def _pass_on(head: bytes, fields: "list[tuple[bytes, bytes]]", forged: "tuple[by
 
 
 def _read(size: int) -> bytes:
-    """Read so many bytes of standard input; fewer only at its end."""
+    """Read `size` bytes of standard input, fewer only at its end."""
     source = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
     pieces: list[bytes] = []
     while size:
         piece = source.read(min(size, _PIECE))
-        if piece is None:  # a pipe that was set not to block has nothing yet
+        if piece is None:  # an empty non-blocking pipe
             _wait(source, reading=True)
             continue
         if not piece:
@@ -311,12 +311,12 @@ def _read(size: int) -> bytes:
 
 
 def _write(content: bytes) -> None:
-    """Write everything to standard output, also where the system takes it in parts."""
+    """Write everything to standard output, in parts if need be."""
     sink = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
     left = memoryview(content)
     while left:
         written = sink.write(left)
-        if written is None:  # a pipe that was set not to block is full
+        if written is None:  # a full non-blocking pipe
             _wait(sink, reading=False)
         else:
             left = left[written:]
@@ -329,9 +329,9 @@ def _wait(stream: "Any", reading: bool) -> None:
 
 
 def _say(text: str) -> None:
-    """Write a line to standard error, if that can be done."""
+    """Write a line to standard error, if possible."""
     try:
         sys.stderr.write(f"surebayes filter: {text}\n")
         sys.stderr.flush()
     except Exception:
-        sys.stderr = None  # or Python would try once more at its end, and exit with 120
+        sys.stderr = None  # otherwise Python would try again at exit, and fail with 120

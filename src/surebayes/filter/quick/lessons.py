@@ -1,7 +1,7 @@
-"""`surebayes learn` and `surebayes forget` of one document: what an IMAP server or a hand calls, in milliseconds.
+"""Fast path of `surebayes learn` and `surebayes forget` for one document, as an IMAP server calls them.
 
-The usual call names a filter, a class and one document. Whatever else a command line says (mailboxes, folders, tables,
-help, mistakes) is left to `surebayes.cli`, before anything is read or done.
+The usual call names a filter, a class and one document. Any other command line (mailboxes, folders, tables, help,
+errors) is left to `surebayes.cli` before anything is read or changed.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     pass
 
 TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet")
-"""How the names of tables end: a test holds it to the registry, which takes longer to import."""
+"""Suffixes of tables: a test compares them with the registry, which takes longer to import."""
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
-"""How the names of compressed files end; a table may be in them."""
+"""Suffixes of compressed files, which may contain a table."""
 _SET_ASIDE = {
     "already": "judged right, and left there",
     "learnt": "misjudged: now learnt, and counted there with the scores from before",
     "forgotten": "until now",
 }
-"""What becomes of a document that a promise rests on, by what a lesson came to."""
-_STARTS = 10  # bytes of a document that tell a mailbox or a compressed file from a document
-_OTHERS = (b"From ", b"\x1f\x8b\x08", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh")
-"""How files start that may hold more than one document, or a compressed one."""
+"""What happens to a reserved document, by the outcome of a lesson."""
+_STARTS = 10  # bytes that distinguish a mailbox or a compressed file from a document
+_NOT_ONE_DOCUMENT = (b"From ", b"\x1f\x8b\x08", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh")
+"""First bytes of files that may hold several documents, or a compressed one."""
 
 
 class LessonCall:
@@ -36,9 +36,9 @@ class LessonCall:
     command : {"learn", "forget"}
         Which of the two.
     model, label, who, path : str
-        The filter's folder, the class, who says so and the document; "" where the call doesn't say.
+        The filter's folder, the class, the teacher and the document; "" if not given.
     renew, json : bool or None
-        Whether a stale certificate is renewed, and whether the answer is JSON; None where the call doesn't say.
+        Whether a stale certificate is renewed, and whether the output is JSON; None if not given.
     """
 
     __slots__ = ("command", "json", "label", "model", "path", "renew", "who")
@@ -50,7 +50,7 @@ class LessonCall:
 
     @classmethod
     def of(cls, argv: list[str]) -> LessonCall | None:
-        """Read a command line; None for one that isn't of this kind.
+        """Parse a command line; None if `surebayes.cli` has to handle it.
 
         Examples
         --------
@@ -84,7 +84,7 @@ class LessonCall:
 
     @property
     def is_one_document(self) -> bool:
-        """Whether the path is a document, or standard input that starts as one; nothing of it is taken."""
+        """Whether the path, or standard input, looks like one document; standard input is only peeked at."""
         if self.path.lower().endswith((".mbox", *TABLES, *COMPRESSED)) or sys.stdin is None:
             return False
         if self.path == "-":
@@ -94,10 +94,10 @@ class LessonCall:
         else:
             with open(self.path, "rb") as file:
                 start = file.read(_STARTS)
-        return len(start) >= _STARTS and not start.startswith(_OTHERS)
+        return len(start) >= _STARTS and not start.startswith(_NOT_ONE_DOCUMENT)
 
     def read(self) -> bytes:
-        """Read the document, as far as one is looked at."""
+        """Read the document, up to the size limit."""
         from surebayes.mail.plain import MAX_BYTES
 
         if self.path != "-":
@@ -105,11 +105,11 @@ class LessonCall:
                 return file.read(MAX_BYTES + 1)
         content: bytes = sys.stdin.buffer.read(MAX_BYTES + 1)
         while sys.stdin.buffer.read(2**20):
-            pass  # who writes to a closed pipe would be told of an error
+            pass  # the writer of a closed pipe would get an error
         return content
 
     def take_settings(self) -> None:
-        """Take from the environment and the filter's file of settings what the call doesn't say."""
+        """Fill in missing arguments from the environment and the filter's settings."""
         variables = "SUREBAYES_CONFIG", "SUREBAYES_WHO", "SUREBAYES_RENEW"
         if any(map(os.environ.get, variables)) or os.path.exists(os.path.join(self.model, "config.toml")):
             from surebayes.filter.settings import resolve
@@ -120,17 +120,17 @@ class LessonCall:
 
     @property
     def name(self) -> str:
-        """What the answer calls the document."""
+        """The document's name in the output."""
         return "standard input" if self.path == "-" else self.path
 
 
 def main(argv: list[str]) -> int | None:
-    """Carry out a lesson of one document; return the exit code, or None where `surebayes.cli` has to do it."""
+    """Run a lesson of one document; return the exit code, or None if `surebayes.cli` has to handle the call."""
     try:
         call = None if os.environ.get("SUREBAYES_DEBUG") else LessonCall.of(argv)
         if call is None or not call.is_one_document:
             return None
-    except Exception:  # whatever it is, it is said there
+    except Exception:  # `surebayes.cli` reports it
         return None
     call.take_settings()
     _say(call, *_lesson(call))
@@ -138,7 +138,7 @@ def main(argv: list[str]) -> int | None:
 
 
 def _lesson(call: LessonCall) -> tuple[str, bool]:
-    """Return what became of the document, and whether it had been set aside for calibration."""
+    """Return the outcome of the lesson, and whether the document was reserved for calibration."""
     from time import time
 
     from surebayes.filter.plain import text_or_none
@@ -167,7 +167,7 @@ def _lesson(call: LessonCall) -> tuple[str, bool]:
         with session.transaction() as txn:
             before = txn.known(fingerprint)
             outcome = txn.forget(fingerprint, who) if features is None else txn.learn(features, call.label, who)
-            if txn.rows:  # a version that one can go back to
+            if txn.rows:  # a version for rollback
                 txn.add(Event("mark", label=f"taught {len(txn.rows)}", time=time()))
         return outcome, before is not None and before[0] == "reserve"
     finally:
@@ -176,7 +176,7 @@ def _lesson(call: LessonCall) -> tuple[str, bool]:
 
 
 def _say(call: LessonCall, outcome: str, was_set_aside: bool) -> None:
-    """Print what became of the document, as the commands do."""
+    """Print the outcome in the format of the commands."""
     if call.json if call.json is not None else not sys.stdout.isatty():
         from _json import encode_basestring_ascii as quoted
 
