@@ -1,4 +1,4 @@
-"""A budget of false alarms on real mail in the order of time: is the bound kept, at what price.
+"""A budget of false alarms on real mail in order of time: its bound and its price.
 
 Run it (it needs the corpora in the folder that SUREBAYES_DATA names):
 
@@ -47,7 +47,7 @@ class Given(ClassifierMixin, BaseEstimator):
 
 
 def scores_in_time(name, learn_until=None):
-    """Return labels and scores of a stream, each mail judged before it is learnt; up to a share of it, if given."""
+    """Return labels and scores of a stream, each message judged before it is learnt; up to a share of it, if given."""
     mails, y = suites._stream(name, 1.0)
     entries = [trec.IndexLine("spam" if spam else "ham", str(i), "") for i, spam in enumerate(y)]
     last = len(y) if learn_until is None else round(learn_until * len(y))
@@ -83,12 +83,12 @@ class Run:
         {"told": self.told, "late": self.late, "later": self.later, "silence": self.silence}[truths](scores[start:])
 
     def judge(self, score, in_flight=0):
-        """Whether a mail is flagged, when so many flagged ones are still to be told."""
+        """Return whether a message is flagged, with so many flagged ones in flight."""
         self.mute += self.model.budget_.mute
         return bool(score > self.model.threshold_with(in_flight))
 
     def told(self, scores, late=0):
-        """Every truth is told, so many mails late."""
+        """Every label arrives, after so many messages."""
         waiting, unknown, in_flight = deque(), 0, 0
         for i, score in enumerate(scores.tolist()):
             while waiting and waiting[0] + late < i:
@@ -106,15 +106,15 @@ class Run:
             self.tell(scores, waiting.popleft())
 
     def late(self, scores):
-        """Every truth is told late."""
+        """Every label arrives late."""
         self.told(scores, LATE)
 
     def later(self, scores):
-        """Every truth is told much later."""
+        """Every label arrives much later."""
         self.told(scores, MUCH_LATER)
 
     def tell(self, scores, i):
-        """Tell the truth about a mail."""
+        """Report the label of a message."""
         self.model.observe(scores[i : i + 1], self.y[i : i + 1], self.flagged[i : i + 1])
         if not self.y[i]:
             self.known.append(self.flagged[i])
@@ -133,13 +133,13 @@ class Run:
                 waiting.append(i)
 
     def know(self, alarm):
-        """Count a mail that is known, or presumed, to be good."""
+        """Count a message that is known, or presumed, to be good."""
         self.model.budget_.record(alarm)
         self.known.append(alarm)
 
     @property
     def false_alarms(self):
-        """Good mails that were flagged."""
+        """Flagged good messages."""
         return int((self.flagged & ~self.y).sum())
 
     @property
@@ -245,7 +245,7 @@ def over_time(axes, y, learning, stopped, rate=0.01):
     """Draw false alarms over time against the promise.
 
     Fixed: a third trains the model, the next certifies its threshold, the last is new mail. Renewed, and with a budget:
-    the model goes on learning.
+    the model keeps learning.
     """
     third, start = len(y) // 3, 2 * len(y) // 3
     ham = ~y[start:]

@@ -1,4 +1,4 @@
-"""How opinions are bounded and weighed, and which machine stands beside them: settings compared on parts that differ.
+"""Bounds and weights of opinions, and the machine beside them: settings compared on differing parts.
 
 Run it (corpora in the folder that SUREBAYES_DATA names; `mail` takes some ten minutes of CPU the first time):
 
@@ -56,7 +56,7 @@ def figures_of(truth: np.ndarray, scores: np.ndarray) -> tuple[float, float, flo
 
 
 def _stream(name: str) -> tuple[list, np.ndarray, dict]:
-    """Return the mails of a corpus in the order of time, which are spam, and what else is known of each."""
+    """Return the messages of a corpus in order of time, which are spam, and further facts about each."""
     corpus = corpora.load(name)
     order = np.argsort(corpus.order, kind="stable")
     mails = [text.encode() for text in corpus.documents] if name == "lingspam" else corpora.mails(corpus)

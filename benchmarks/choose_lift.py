@@ -1,4 +1,4 @@
-"""How far debt lifts a budget's threshold: candidates compared on streams that the published tables don't have.
+"""Lift of a budget's threshold by debt: candidates compared on streams absent from the published tables.
 
 Run it (corpora in the folder that SUREBAYES_DATA names; about fifteen minutes of CPU):
 
@@ -46,7 +46,7 @@ class Quick(Run):
     anticipates = True  # whether answers in flight lift the threshold
 
     def judge(self, score, in_flight=0):
-        """Whether a document is flagged, when so many flagged ones are still to be told."""
+        """Return whether a document is flagged, with so many flagged ones in flight."""
         budget, calibration = self.model._budgets[0], self.model._calibrations[0]
         self.mute += budget.mute
         wrong = budget.alarms / (budget.alarms + self.model._found[0] + 1)
@@ -114,7 +114,7 @@ def kept(path):
 
 
 def measured(made, share, power):
-    """Return recall and the share of the time that is mute, (streams, rates, ways to tell truths)."""
+    """Return recall and the share of mute time, (streams, rates, kinds of feedback)."""
     budget.LIFTED_SHARE, budget.LIFTED_POWER = share, power
     recall, mute = [], []
     for y, scores in made.values():

@@ -1,4 +1,4 @@
-"""Which views, experts and weights ViewPool has by default: candidates compared on training documents.
+"""Default views, experts and weights of ViewPool: candidates compared on training documents.
 
 Run it (corpora in the folder that SUREBAYES_DATA names; one to three minutes of CPU, "stages" six):
 
@@ -313,7 +313,7 @@ def engine_of(case: Case, view: ViewSpec, expert: ExpertSpec) -> Engine:
 
 
 def scored(engine: Engine, train: list[Rows], labels: np.ndarray, held: np.ndarray, judge: list[Rows]) -> tuple:
-    """Fit as `fit_contents` does; return the scores of what was held out, before it was learnt, and of others."""
+    """Fit as `fit_contents` does; return scores of held-out documents, before they were learnt, and of test documents."""
     known, tail = array("q", labels), array("q", np.flatnonzero(held))
     head = array("q", np.flatnonzero(~held))
     shape = (-1, len(engine.contrasts), engine.n_experts)
@@ -357,7 +357,7 @@ OFFSETS, KEPT = (0.05, 0.01, 0.002), {"as they are": 0.0, "by the root of their 
 
 
 def weighings() -> dict[str, tuple[float, float, list[float]]]:
-    """Return the candidates: offset, power, and powers of the spread, the best of which on the held-out third counts.
+    """Return the candidates: offset, power, and powers of the spread; the best on the held-out third counts.
 
     An expert's opinion is multiplied by (1 / (1 - AUC_0.1 + offset))^power / spread^(power of the spread).
     """

@@ -1,4 +1,4 @@
-"""How fast the classifiers learn and judge rows of counts, as ratios of CPU time against scikit-learn's MultinomialNB.
+"""Speed of the classifiers on rows of counts, as ratios of CPU time against scikit-learn's MultinomialNB.
 
 The rows are the 20 Newsgroups, one group of topics against the rest, where SUREBAYES_DATA names a folder that has
 them; else 20,000 synthetic texts. A ratio is ours / peer, so that smaller is better; each has a ceiling.

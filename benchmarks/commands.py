@@ -1,4 +1,4 @@
-"""What starting a command costs: against a Python that does nothing, CPU time of both in one run.
+"""Start-up cost of commands, against an idle Python, in CPU time of the same run.
 
 Run it (half a minute):
 

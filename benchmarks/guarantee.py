@@ -1,4 +1,4 @@
-"""What a guaranteed false-positive rate costs in recall, and what going without it costs in broken promises.
+"""The price of a guaranteed false-positive rate in recall, and of its absence in broken promises.
 
 Run it:
 

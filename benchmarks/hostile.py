@@ -1,4 +1,4 @@
-"""What a byte of hostile input costs at worst, in CPU time and in memory: every byte of input has a bounded price.
+"""Worst cost of hostile input per byte, in CPU time and in memory: every byte of input has a bounded price.
 
     python benchmarks/hostile.py
     python benchmarks/hostile.py --keep
@@ -32,7 +32,7 @@ LARGE = 100_000  # bytes from which on what a call costs is not counted to its b
 
 
 def judge(raw: bytes) -> None:
-    """Do with a mail what judging it does before a model is asked."""
+    """Process a message up to the model."""
     message = read_message(raw)
     header_columns(message, 1 << 20)
     text = kernel()
@@ -71,7 +71,7 @@ def journal(raw: bytes) -> None:
 
 
 def parameters(value: bytes) -> bytes:
-    """Make a mail of parts that have a long parameter each."""
+    """Make a message of parts with a long parameter each."""
     part = b"--b\nContent-Type: application/x; name*=" + value + b"\n\nx\n"
     return b"Content-Type: multipart/mixed; boundary=b\n\n" + part * (4 * MB // len(part))
 

@@ -1,4 +1,4 @@
-"""What one lesson costs: `learn` and `forget` by command, on a filter that was trained on a corpus.
+"""Cost of one lesson: `learn` and `forget` by command, on a filter trained on a corpus.
 
 Run it (minutes; the corpora are read from SUREBAYES_DATA):
 

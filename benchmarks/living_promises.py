@@ -1,4 +1,4 @@
-"""Promises that live: anytime certificates, the running audit and groups, by simulation and on real mail.
+"""Promises on growing data: anytime certificates, the running audit and groups, by simulation and on real mail.
 
 Run it:
 

@@ -1,4 +1,4 @@
-"""How fast mail is read: against the standard library on real mail, and hostile mail against harmless mail.
+"""Speed of reading mail: against the standard library on real mail, and hostile mail against harmless mail.
 
 Run it (about a minute; real mail is SpamAssassin's from the folder that SUREBAYES_DATA names, else an invented stream):
 

@@ -1,4 +1,4 @@
-"""How quickly pages answer: the first one, history and its filters on many remembered verdicts, a mail of 10 MB.
+"""Response times of pages: the first one, history and its filters on many remembered verdicts, a message of 10 MB.
 
 `python benchmarks/page.py [VERDICTS]` serves a filter of invented mail on loopback, with 100,000 remembered verdicts by
 default, and prints the median and the slowest of nine requests, each on a connection that is open.

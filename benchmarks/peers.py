@@ -1,4 +1,4 @@
-"""Whole mails against bogofilter, by command and one message at a time; CPU time of both in one run.
+"""Comparison with bogofilter on whole messages, by command and one at a time; CPU time of both in one run.
 
 By command: all mails of the stream trained from two mailboxes and judged from one, start-up and journal included;
 `surebayes train --views words` (one view) has to keep the limits in CPU time. The default pool of 21 experts has to

@@ -1,4 +1,4 @@
-"""What persons cost a server: memory and CPU time of first and later lessons, in layers on one site.
+"""Cost of persons on a server: memory and CPU time of first and later lessons, in layers on one site.
 
     python benchmarks/persons.py [--persons 1000] [--open-layers 64] [--mails 6000]
 

@@ -1,4 +1,4 @@
-"""Starting programs as their users do, and what that costs."""
+"""Start-up of programs in the manner of users, and its cost."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""How fast text becomes a matrix or a score: against scikit-learn, in one run, on one core.
+"""Speed from text to a matrix or a score: against scikit-learn, in one run, on one core.
 
 Run it (three minutes; SpamAssassin and 20 Newsgroups from the folder that SUREBAYES_DATA names, else invented mail):
 

@@ -1,4 +1,4 @@
-"""What ViewPool("text") costs and what a filter of text reaches (corpora in the folder that SUREBAYES_DATA names).
+"""Cost of ViewPool("text") and quality of a filter of text (corpora in the folder that SUREBAYES_DATA names).
 
     python benchmarks/text_pool.py peers [CORPUS]    # CPU beside LinearSVC on byte 3-5-grams; ten minutes
     python benchmarks/text_pool.py documents 25000   # CPU to fit so many texts of 1.15 kB, beside words alone

@@ -1,4 +1,4 @@
-"""What a search by TunedNB costs, in fits of OpinionPoolNB: CPU time for each 50 candidates, in the same run.
+"""Cost of a search by TunedNB, in fits of OpinionPoolNB: CPU time for each 50 candidates, in the same run.
 
 The rows are words of SpamAssassin's mails, of SMS, of two newsgroups and of one group against the rest, where
 SUREBAYES_DATA names a folder that has them; else 6,000 synthetic texts. Candidates are those in `results_`.

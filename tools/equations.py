@@ -1,4 +1,4 @@
-"""Find the equations of the papers in the docstrings: what docs/equations.md is made of."""
+"""Find the equations of the papers in the docstrings, for docs/equations.md."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def header_fields() -> str:
     fields = [*header_tables.READ, *(name for name in header_tables.COMMON if name not in header_tables.READ)]
     silent = [*header_tables.FILTERS, *header_tables.TRANSPORT]
     assert all(name == name.lower() for name in (*fields, *silent))
-    assert all(name.startswith("x-") and len(name) < 64 for name in silent)  # the scanner looks at no others
+    assert all(name.startswith("x-") and len(name) < 64 for name in silent)  # the scanner recognises only such names
     return FIELDS.format(
         tokens=header_tables.MOST_TOKENS,
         names=header_tables.MOST_NAMES,

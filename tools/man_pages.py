@@ -125,7 +125,7 @@ def completions() -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    """Write everything anew."""
+    """Write all files."""
     shutil.rmtree(SHARE, ignore_errors=True)
     written = [(f"man/man1/{name}.1", text) for name, text in pages()]
     for file, text in [*written, *completions()]:

@@ -1,4 +1,4 @@
-"""Be a newcomer: follow README.md and each tutorial to the letter, in a fresh clone and a new environment.
+"""Follow README.md and each tutorial to the letter, in a fresh clone and a new environment.
 
 `python tools/newcomer.py [REPOSITORY]` clones this repository, or the one that is named, runs every command and every
 Python session of these pages, fails at the first step that does, and says how long it took from `git clone` to the

@@ -25,7 +25,7 @@ DAY = 86400
 
 
 def make(folder: Path) -> list[bytes]:
-    """Train a filter, and let it judge and be taught for a month; return mails that it has not seen."""
+    """Train a filter, simulate a month of verdicts and lessons; return unseen messages."""
     raws, labels = synthetic.as_lists(3000, seed=1, hard=0.5, drift=1.0)
     chance, real = random.Random(3), time.time
     now = real() - 29 * DAY
@@ -47,7 +47,7 @@ def make(folder: Path) -> list[bytes]:
 
 
 def with_their_verdict(raw: bytes, label: str, chance: random.Random) -> bytes:
-    """Add what another filter might have written into a mail: right, mostly."""
+    """Add a verdict of another filter to a message: right, mostly."""
     score = chance.gauss(7 if label == "spam" else 0, 2.5)
     field = f"X-Spam-Status: {'Yes' if score >= 5 else 'No'}, score={score:.1f} required=5.0\n"
     return field.encode() + raw

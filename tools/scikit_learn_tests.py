@@ -4,7 +4,7 @@
     python tools/scikit_learn_tests.py --table    # the differences, as docs/scikit-learn.md has them
 
 The files are read from the installed scikit-learn, get one more import, and run in a temporary folder; nothing of them
-is kept. A test that is known to fail must fail: once it passes, its line goes.
+is kept. A test that is known to fail must fail: once it passes, its line is removed.
 """
 
 from __future__ import annotations

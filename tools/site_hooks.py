@@ -1,4 +1,4 @@
-"""What the site adds to its pages while it is built: formulas as MathML, the code of equations, links out of docs/."""
+"""Build hooks of the site: formulas as MathML, the code of equations, links out of docs/."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The command line: each command reads its arguments, calls the library, and prints.
+"""Command line: each command parses its arguments, calls the library, and prints.
 
-Everything heavy is imported by the command that needs it, so that ``surebayes --help`` is quick.
+Heavy modules are imported by the command that needs them, so that ``surebayes --help`` is quick.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ commands.commands = Lazily(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code; whatever goes wrong, a sentence on stderr says so.
+    """Run a command and return its exit code; every error becomes a sentence on stderr.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(words)
     except click.ClickException as error:
-        with suppress(OSError, ValueError, AttributeError):  # who closed stderr still gets the exit code
+        with suppress(OSError, ValueError, AttributeError):  # a closed stderr must not change the exit code
             _show_usage_error(error)
         return error.exit_code
     except BaseException as error:
@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @cache
 def _nowhere() -> TextIO:
-    """Return the file that what nobody wants goes to: one, open as long as the process."""
+    """Return a sink for unwanted output: one file, open as long as the process."""
     return open(os.devnull, "w")
 
 
@@ -110,7 +110,7 @@ def _run(words: list[str]) -> int:
 
 
 def _show_usage_error(error: click.ClickException) -> None:
-    """Print click's own words; names of files that a shell's `*` put there are shown, not sent."""
+    """Print click's message; file names expanded by the shell are escaped."""
     from io import StringIO
 
     words = StringIO()
@@ -119,7 +119,7 @@ def _show_usage_error(error: click.ClickException) -> None:
 
 
 def failed(error: BaseException, debug: bool = False) -> int:
-    """Print what went wrong, and return the exit code."""
+    """Print an error, and return its exit code."""
     if isinstance(error, click.Abort):
         error = KeyboardInterrupt()
     code = exit_code(error)
@@ -133,6 +133,6 @@ def failed(error: BaseException, debug: bool = False) -> int:
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
-        # What is left in the buffer can't be written; without this Python would try again at exit, and complain.
+        # The rest of the buffer cannot be written; without this Python would try again at exit, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return code

@@ -1,4 +1,4 @@
-"""export, import, dump, restore, completion: a filter on another machine, and the command in a shell."""
+"""export, import, dump, restore, completion: transfer of filters, and completion in shells."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     from click.shell_completion import BashComplete, get_completion_class
 
     class Bash(BashComplete):
-        """Without asking the installed bash for its version: the script may be for another machine."""
+        """Skips the version check of the installed bash: the script may be for another machine."""
 
         @staticmethod
         def _check_version() -> None:

@@ -1,4 +1,4 @@
-"""config: settings in a file, shown and changed."""
+"""config: display and change of settings in a file."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ _IN_THE_FILTER = ("budget", "burst", "presume_good_after")
 
 
 def _apply(model: str, name: str, value: float | None) -> None:
-    """Make a setting of the budget hold in a filter; a value of None is its default, and for the budget its end."""
+    """Apply a setting of the budget to a filter; None restores the default, and ends the budget itself."""
     from surebayes.filter import settings
     from surebayes.filter.filter import Filter, is_filter
 
@@ -132,7 +132,7 @@ def _apply(model: str, name: str, value: float | None) -> None:
 
 
 def _target(ctx: click.Context, model: str | None) -> str:
-    """Return the file that is written: the one that is named, or the filter's own."""
+    """Return the file to write: the named one, or the filter's."""
     from surebayes.filter import settings
 
     named = ctx.meta.get("surebayes.config") or os.environ.get("SUREBAYES_CONFIG")

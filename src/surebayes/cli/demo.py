@@ -80,7 +80,7 @@ def _mails(data: str | None, count: int | None) -> tuple[list[bytes], list[str],
 
 
 def _write_mbox(path: Path, mails: list[bytes]) -> None:
-    """Write a mailbox; lines that start with "From " are quoted, as mailbox programs do."""
+    """Write a mailbox; lines that start with "From " are quoted, as in mail programs."""
     with path.open("wb") as file:
         for raw in mails:
             body = raw.split(b"\n", 1)[1] if raw.startswith(b"From ") and b"\n" in raw else raw
@@ -98,7 +98,7 @@ def _plot(folder: Path) -> tuple[Any, ...]:
 
 
 def _do(*words: Any) -> None:
-    """Show a command and run it, just as it stands there."""
+    """Print a command and run it."""
     from surebayes.cli import commands
 
     arguments = [os.fspath(word) for word in words]

@@ -189,7 +189,7 @@ def _repaired(found: Mapping[str, Any]) -> str:
 
 
 def _half_forgotten(model: str, finish: bool = False) -> list[str]:
-    """Return the folders of persons whose deletion was cut short; or finish it."""
+    """Return the folders of persons with an interrupted deletion; or finish it."""
     from surebayes.errors import BadConfig
     from surebayes.filter import settings
     from surebayes.filter.persons import Persons
@@ -257,7 +257,7 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Finding]
 
 
 def _delivered(promises: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
-    """Say what each class's answers were worth so far."""
+    """Report the observed precision of each class so far."""
     delivered = {label: words["delivered"] for label, words in promises.items() if words["delivered"]}
     return [
         Finding("delivered" if len(delivered) == 1 else f"delivered {label}", "ok", sentence)
@@ -266,7 +266,7 @@ def _delivered(promises: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
 
 
 def _lessons(opened: Filter) -> Finding:
-    """Whether lessons arrive: the latest, and how many in the last month."""
+    """Report whether lessons arrive: the latest, and the number in the last month."""
     since = (datetime.now(UTC) - timedelta(days=30)).isoformat(timespec="seconds")
     times = [row["time"] for row in opened.history(limit=None) if row["action"] in ("learn", "forget")]
     if not times:
@@ -277,7 +277,7 @@ def _lessons(opened: Filter) -> Finding:
 
 
 def _second_stage(model: str, stages: Mapping[str, Any]) -> Finding:
-    """How many lessons the frozen part of a filter of text has not seen, and what to do."""
+    """Report the number of lessons that the second stage of a filter of text has not seen."""
     number = stages["lessons_since"]
     lessons = "an unknown number of lessons" if number is None else "1 lesson" if number == 1 else f"{number:,} lessons"
     state = f"{lessons} since it was fitted" if stages["fitted"] else "not fitted yet"
@@ -303,7 +303,7 @@ def _certificates(model: str, certificate: Mapping[str, Any] | None, reserved: M
 
 
 def _budgets(model: str, budgets: Mapping[str, Mapping[str, Any]], facts: Mapping[str, Any]) -> list[Finding]:
-    """How each budget of alarms is; whether anything pays it back, and whether it can flag at all."""
+    """Report the state of each budget; whether anything pays it back, and whether it can flag at all."""
     checks = []
     for label, budget in budgets.items():
         name = "budget" if len(budgets) == 1 else f"budget {label}"
@@ -333,7 +333,7 @@ def _budgets(model: str, budgets: Mapping[str, Mapping[str, Any]], facts: Mappin
 
 
 def _certificate(model: str, certificate: Mapping[str, Any] | None, reserved: Mapping[str, int]) -> Finding:
-    """Whether there is a promise, whether it holds, and what to do if it doesn't."""
+    """Report whether there is a promise and whether it holds, with advice."""
     if certificate is None:
         from surebayes.filter import settings
 

@@ -72,7 +72,7 @@ def history(
 
 
 def _class_who_and_rest(row: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Return the last three cells of a row: a lesson has a class and a fingerprint, all else a note in their place."""
+    """Return the last three cells of a row: class and fingerprint of a lesson, or the note of another event."""
     if row["fingerprint"] is None:
         return None, row["who"], row["label"]
     return row["label"], row["who"], row["fingerprint"]

@@ -119,7 +119,7 @@ def _note_no_promise(model: str) -> None:
 
 
 class _JsonLines:
-    """Verdicts as `_show.print_json` prints them, in a fifth of the time; those of a layer say what it stood on."""
+    """Verdicts in the format of `_show.print_json`, in a fifth of the time; those of a layer name its base."""
 
     def __init__(self, basis: str, keep: Sequence[str] = ()) -> None:
         self.basis = basis
@@ -128,7 +128,7 @@ class _JsonLines:
     def print(
         self, document: SourceDocument, label: str, score: float, probability: float, threshold: float, basis: str = ""
     ) -> None:
-        """Print one."""
+        """Print one verdict."""
         basis = basis or self.basis
         end = f', "basis": {_quoted(basis)}}}\n' if basis else "}\n"
         sys.stdout.write(
@@ -137,7 +137,7 @@ class _JsonLines:
         )
 
     def _place(self, document: SourceDocument) -> str:
-        """Return the file and row of a document of a table, and what was kept of it."""
+        """Return the file and row of a document of a table, and its kept values."""
         if type(document) is SourceDocument:
             return ""
         row: Any = document
@@ -156,7 +156,7 @@ def _verdict_table(path: str, keep: Sequence[str]) -> TableWriter:
 
 
 def _kept_names(keep: Sequence[str]) -> list[str]:
-    """Return how the columns that are kept are called beside a verdict: `kept_label` for the table's own label."""
+    """Return the names of kept columns beside a verdict: `kept_label` for the table's own label."""
     return [f"kept_{name}" if name in _VERDICT else name for name in keep]
 
 
@@ -165,7 +165,7 @@ _VERDICT = ("path", "file", "row", *FIELDS[:4], "basis")
 
 
 def _written(table: TableWriter) -> Callable[..., None]:
-    """Return what writes a verdict into a table."""
+    """Return a function that writes a verdict into a table."""
 
     def write(document: SourceDocument, *verdict: Any) -> None:
         row: Any = document
@@ -176,7 +176,7 @@ def _written(table: TableWriter) -> Callable[..., None]:
 
 
 class _Lines:
-    """A table that is printed as it comes, however long it gets."""
+    """A table printed row by row, whatever its length."""
 
     def __init__(self, classes: list[str]) -> None:
         self.console = _show.console()

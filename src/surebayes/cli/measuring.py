@@ -84,7 +84,7 @@ def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: boo
 
 
 def _learnt(opened: Filter) -> set[str]:
-    """Return the fingerprints of what the filter has learnt and not forgotten."""
+    """Return the fingerprints of all documents learnt and not forgotten."""
     latest: dict[str, str] = {}
     for row in opened.history(limit=None):  # the latest first
         if row["fingerprint"]:
@@ -200,9 +200,9 @@ def calibrate(
 
 
 def _terms(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
-    """Take the terms of promises out of the options: those that were given, by a flag, a variable or a file.
+    """Remove the terms of promises from the options: those given by a flag, a variable or a file.
 
-    None of a kind means: as last time. A budget that only a file of settings names is the one that is on already.
+    None of a kind means: as last time. A budget from a file of settings alone is the present one.
     """
     rates = ("max_fpr", "confidence", "min_precision", "mislabelled", "together", "anytime")
     terms = {name: options.pop(name) for name in (*rates, "budget", "burst")}

@@ -143,7 +143,7 @@ _KIND = {"reader": "reader", "model": "views", "width": "width"}
 
 
 def _spread(scheduler: str | None) -> DaskSpread | None:
-    """Return what has documents read by a Dask cluster, if one is named."""
+    """Return the connection to a Dask cluster that reads documents, if one is named."""
     if scheduler is None:
         return None
     from surebayes.cluster import DaskSpread
@@ -152,7 +152,7 @@ def _spread(scheduler: str | None) -> DaskSpread | None:
 
 
 def _made_or_opened(model: str, renew: bool, classes: list[str], kind: dict[str, Any]) -> tuple[Filter, bool]:
-    """Return the filter, and whether this process has made it: another training may have been quicker."""
+    """Return the filter, and whether this process has created it: a concurrent training may have been faster."""
     from surebayes.filter.filter import Filter, is_filter
 
     if classes:
@@ -167,7 +167,7 @@ def _made_or_opened(model: str, renew: bool, classes: list[str], kind: dict[str,
 def _layer_made_or_opened(
     model: str, renew: bool, base: str, own_weight: int, kind: dict[str, Any]
 ) -> tuple[Filter, bool]:
-    """Return a layer, and whether this process has made it; one that is there stands on the base from now on."""
+    """Return a layer, and whether this process has created it; an existing one gets the given base."""
     from surebayes.filter.filter import Filter, is_filter
 
     if not is_filter(model):
@@ -186,7 +186,7 @@ def _layer_made_or_opened(
 
 
 def _classes(inputs: _inputs.Inputs, positive: str | None) -> list[str]:
-    """Return the classes of a new filter: ham before spam, else as they come; the one that is looked for last."""
+    """Return the classes of a new filter: ham before spam, else in order of appearance; the positive one last."""
     from surebayes.errors import BadInput
 
     classes = inputs.sources.labels()
@@ -239,7 +239,7 @@ def _lessons(
     verb: str,
     quota: Mapping[str, int] | None = None,
 ) -> None:
-    """Pass every document to a lesson; print what became of each, or of all."""
+    """Teach every document; print the outcome of each, or a summary."""
     json_lines = _show.wants_json(as_json)
     outcomes: Counter[str] = Counter()
     set_aside: Counter[str] = Counter()

@@ -1,1 +1,1 @@
-"""The research: the papers reproduced, comparisons of classifiers, the TREC jig."""
+"""Research: reproductions of the papers, comparisons of classifiers, the TREC jig."""

@@ -1,8 +1,8 @@
-"""How good another filter's scores really are on one's own mail, and what a surebayes filter would have said of it.
+"""Audit of another filter's scores on one's mail, beside a surebayes filter on the same messages.
 
 The other filter's scores are read from the headers that it left in mail. From these and the true labels come the rate
 of false alarms that its threshold really has, the threshold that can be vouched for, and the low corner of the ROC. The
-same mails then pass a new filter one after the other, each judged before it is learnt.
+same messages then pass a new filter in order, each judged before it is learnt.
 """
 
 from __future__ import annotations
@@ -94,17 +94,17 @@ class Audit:
     header : str
         Whose scores.
     ham, spam : int
-        Mails with a score.
+        Messages with a score.
     without_score : dict of str to int
-        Mails of each class that had none, and were left out.
+        Messages of each class without a score, which were skipped.
     in_use : InUse or None
         The other filter's own verdicts; None where its header says none.
     certificate : Certificate or None
-        The threshold that its scores vouch for; None where there are too few mails, and `too_few` says how many.
+        The threshold that its scores guarantee; None with too few messages, and `too_few` has their number.
     rankings : list of Ranking
         The other filter, and ours, on the mail after the first third.
     ours : Certificate or None
-        The threshold that ours would have, from scores before each mail was learnt.
+        The threshold of our filter, from scores before each message was learnt.
     anytime : Certificate or None
         The threshold that is certified at all times at once, in the order of time; `anytime_too_few` says why not.
     delivered : Delivered or None
@@ -214,7 +214,7 @@ class _Scores(ClassifierMixin, BaseEstimator):
 
 
 class _Mails:
-    """Mails that have a score, kept in a temporary file: an archive may be larger than the memory."""
+    """Messages with a score, in a temporary file: an archive may be larger than the memory."""
 
     def __init__(self, together: MailGroups) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the audit
@@ -257,7 +257,7 @@ def audit(
     Parameters
     ----------
     mails : iterable of (bytes, {"ham", "spam"})
-        Mails and their true labels.
+        Messages and their true labels.
     by : str
         The header with the score.
     max_fpr, confidence : float
@@ -265,7 +265,7 @@ def audit(
     threshold : float, optional
         From which score on the other filter calls mail spam, where its header doesn't say.
     beside : bool, default=True
-        Whether a filter of ours judges and learns the same mails.
+        Whether a surebayes filter judges and learns the same messages.
     group_by : str, default="near"
         What counts as one independent mail: see `surebayes.research.mail_groups.BY`.
     burst : float, default=5
@@ -280,7 +280,7 @@ def audit(
     Raises
     ------
     BadInput
-        If a class has no mail with that header.
+        If a class has no message with that header field.
     """
     scored, without = _Mails(MailGroups(group_by)), {"ham": 0, "spam": 0}
     try:
@@ -422,7 +422,7 @@ def _day(when: float | None) -> str | None:
 
 
 def _budgeted(scores: Floats, truth: Bools, rate: float, burst: float) -> Budgeted | None:
-    """Let a budget of alarms judge by the scores, each truth told at once; the first third warms it up."""
+    """Simulate a budget of alarms on the scores, with immediate labels; the first third warms it up."""
     start = len(scores) // WARM_UP
     if truth[:start].all() or not truth[:start].any() or not truth[start:].any():
         return None
@@ -531,7 +531,7 @@ def _ranking(system: str, truth: Bools, scores: Floats, alarms: float | None) ->
 
 
 def _order_of_time(labels: Sequence[str], times: Sequence[float | None]) -> NDArray[np.intp]:
-    """Sort mails by time; one without takes that of its neighbour of the same class, a class without any is spread."""
+    """Sort messages by time; one without takes that of its neighbour in its class; a class without times is spread."""
     known = [when for when in times if when is not None]
     first, last = (min(known), max(known)) if known else (0.0, 1.0)
     when = np.zeros(len(labels))
@@ -547,7 +547,7 @@ def _order_of_time(labels: Sequence[str], times: Sequence[float | None]) -> NDAr
 
 
 def _own_scores(mails: _Mails, order: NDArray[np.intp], progress: Callable[[str, int, int | None], None]) -> Floats:
-    """Let a new filter judge each mail before it learns it, in the order of time."""
+    """Run a new filter that judges each message before it learns it, in order of time."""
     entries = [trec.IndexLine(mails.labels[i], str(i), "") for i in order]
     scores = np.zeros(len(order))
     stream = trec.stream(entries, trec.OnlineFilter(), read=lambda entry: mails.read(int(entry.name)))

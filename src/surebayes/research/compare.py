@@ -1,4 +1,4 @@
-"""Compare classifiers on your own data as the papers do: splits, measures, tests, wins and losses, ROC at low FP rates.
+"""Comparison of classifiers as in the papers: splits, measures, tests, wins and losses, ROC at low FP rates.
 
 >>> from surebayes import MultinomialNB, OpinionPoolNB
 >>> from surebayes.research.compare import compare

@@ -1,4 +1,4 @@
-"""Comparisons that start from documents: which steps lead from a mail or text to each classifier, and when it came."""
+"""Comparisons on documents: preprocessing for each classifier, and times of messages."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ DEFAULTS = (
     "MultinomialNB",
     "sklearn.feature_extraction.text.TfidfTransformer + sklearn.svm.LinearSVC",
 )
-"""The classifiers where none is named."""
+"""Default classifiers."""
 MULTILABEL_DEFAULTS = (
     "OpinionPoolNB",
     "MultinomialNB(tf='binary', contrast='rest')",
     "sklearn.feature_extraction.text.TfidfTransformer + sklearn.svm.LinearSVC",
 )
-"""The same where documents may have several labels."""
+"""Default classifiers for documents with several labels."""
 
 
 MEASURES = ("micro_f1", "macro_f1", "accuracy", "lam_percent", *RANKING)
@@ -37,7 +37,7 @@ MEASURES = ("micro_f1", "macro_f1", "accuracy", "lam_percent", *RANKING)
 
 
 class PlainText(TransformerMixin, BaseEstimator):
-    r"""Mails as the text that a person reads: subject and text; texts as they are.
+    r"""Transformer of messages to readable text: subject and body; plain texts pass unchanged.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def steps_of(text: str, reader: str = "mail") -> Any:
     ----------
     text : str
         As `named_classifiers.classifier_of` reads it, with transformers of counts before it if wanted. `ViewPool` reads
-        documents itself; all others get counts of words.
+        documents itself; all remaining classifiers get counts of words.
     reader : {"mail", "text"}
         What documents are.
 
@@ -99,7 +99,7 @@ def steps_of(text: str, reader: str = "mail") -> Any:
 
 
 def times_of(documents: Sequence[Any], names: Sequence[str]) -> list[int]:
-    """Return when each mail was received; BadInput names the first that doesn't say."""
+    """Return the time of receipt of each message; raise BadInput for the first without one."""
     times = []
     for document, name in zip(documents, names):
         raw = document if isinstance(document, bytes) else document.encode("utf-8", "surrogatepass")
@@ -123,7 +123,7 @@ def compare_documents(
     Parameters
     ----------
     documents : sequence of bytes or str
-        Mails or texts.
+        Messages or texts.
     labels : sequence of str, or of sequences of str
         Their labels: one each, or none, one or several each. A classifier of one label then answers for each label by
         itself.
@@ -149,7 +149,7 @@ def compare_documents(
 
 
 def is_multilabel(labels: Sequence[str | Sequence[str]]) -> bool:
-    """Whether documents have lists of labels."""
+    """Return whether documents have lists of labels."""
     return any(not isinstance(label, str) for label in labels)
 
 
@@ -160,7 +160,7 @@ def _indicator(labels: Sequence[str | Sequence[str]]) -> Any:
 
 
 class _EachLabel(OneVsRestClassifier):
-    """One classifier for each label; a rare label that a split's training rows lack is no cause for a warning."""
+    """One classifier for each label; a rare label missing from a split's training rows causes no warning."""
 
     def fit(self, X: Any, y: Any, **parameters: Any) -> _EachLabel:
         with warnings.catch_warnings():
@@ -170,7 +170,7 @@ class _EachLabel(OneVsRestClassifier):
 
 
 def _for_each_label(steps: Any) -> Any:
-    """Return a classifier of several labels; one that knows a single label is repeated for each."""
+    """Return a classifier of several labels; a single-label one is repeated for each label."""
     from sklearn.utils import get_tags
 
     last = steps[-1] if hasattr(steps, "steps") else steps

@@ -1,4 +1,4 @@
-"""Curves of classifiers: how good they are after few training documents, and with some of them mislabelled.
+"""Curves of classifiers: performance after few training documents, and under mislabelling.
 
 >>> from surebayes import MultinomialNB, OpinionPoolNB
 >>> from surebayes.research.curves import learning_curve
@@ -241,7 +241,7 @@ class _Mislabelled(ClassifierMixin, BaseEstimator):
         return get_tags(self.estimator)
 
     def fit(self, X: Any, y: Any) -> _Mislabelled:
-        """Fit the classifier on what it is told."""
+        """Fit the classifier on the corrupted labels."""
         self.fitted_ = clone(self.estimator).fit(X, self._told(np.asarray(y)))
         self.classes_ = getattr(self.fitted_, "classes_", None)
         return self

@@ -1,4 +1,4 @@
-"""Mails that are not independent of each other: copies, near copies, a thread, a sender."""
+"""Groups of dependent messages: copies, near copies, a thread, a sender."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from surebayes.guarantees.near_copies import Fingerprint, fingerprint, near_equa
 from surebayes.mail.message import Message, fingerprint_of, read_message
 
 BY = ("mail", "copies", "near", "thread", "sender")
-"""What counts as one: each mail; mails of equal text; of nearly equal text; beside those a thread; a sender."""
+"""Criteria: each message; equal text; nearly equal text; also a thread; a sender."""
 _RUN, _FEWEST = 4, 8
 _WORD = re.compile(r"\w+")
 _ID = re.compile(r"<([^<>\s]+)>")
@@ -22,7 +22,7 @@ _ADDRESS = re.compile(r"[^\s<>\"]+@[^\s<>\"]+")
 
 
 class MailGroups:
-    r"""Groups of mails, found as they are read; of each mail some hundred bytes are kept.
+    r"""Groups of messages, found while they are read; some hundred bytes are kept of each.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class MailGroups:
         self._fingerprints: list[Fingerprint | None] = []
 
     def add(self, raw: bytes) -> None:
-        """Add a mail."""
+        """Add a message."""
         message = read_message(raw) if self.by != "mail" else None
         self._keys.append([] if message is None else self._keys_of(message))
         if message is not None and self.by != "copies":
@@ -52,7 +52,7 @@ class MailGroups:
             self._fingerprints.append(None if runs is None else fingerprint(runs))
 
     def add_all(self, mails: Sequence[bytes]) -> MailGroups:
-        """Add mails, and return self."""
+        """Add messages, and return self."""
         for raw in mails:
             self.add(raw)
         return self
@@ -67,7 +67,7 @@ class MailGroups:
         return keys
 
     def groups(self) -> Groups:
-        """Return the number of each mail's group."""
+        """Return the group number of each message."""
         if self._fingerprints:
             near = near_equal(self._fingerprints).tolist()
             return connected([[*keys, ("near", group)] for keys, group in zip(self._keys, near)])
@@ -75,7 +75,7 @@ class MailGroups:
 
 
 def connected(keys: Sequence[Sequence[Hashable]]) -> Groups:
-    """Give the same number to items that have a key in common, directly or by others.
+    """Give the same number to items that share a key, directly or through further items.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def connected(keys: Sequence[Sequence[Hashable]]) -> Groups:
 
 
 def runs_of_words(text: str) -> NDArray[np.uint32] | None:
-    """Return hashes of the distinct runs of four words of a text; None for one so short that it names nothing.
+    """Return hashes of the distinct runs of four words of a text; None for a text too short to be distinctive.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def runs_of_words(text: str) -> NDArray[np.uint32] | None:
 
 
 def thread_of(message: Message) -> list[str]:
-    r"""Return the Message-IDs that a mail names: its own and those that it answers.
+    r"""Return the Message-IDs in a message: its own and those that it answers.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def thread_of(message: Message) -> list[str]:
 
 
 def sender_of(message: Message) -> str:
-    r"""Return the address of who wrote a mail; "" where it names nobody.
+    r"""Return the address of a message's author; "" without one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Classifiers by name: of surebayes, of scikit-learn, or of a module of the user's own."""
+"""Classifiers by name: of surebayes, of scikit-learn, or of a user's module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["classifier_of"]
 
 SOURCES = ("surebayes", "sklearn")
-"""Where a dotted name may come from; to import anything else takes a colon, MODULE:NAME, which can't be a slip."""
+"""Packages of dotted names; any other import takes a colon, MODULE:NAME, which can't be a slip."""
 _OWN = re.compile(r"\s*([A-Za-z_][\w.]*):([A-Za-z_].*)", re.DOTALL)
 
 
@@ -71,7 +71,7 @@ def _parsed(text: str, whole: str) -> tuple[str, dict[str, Any]]:
 
 
 def _value(pair: ast.keyword) -> Any:
-    """Return the value of a setting; ValueError where a text has no quotes, which the shell takes away."""
+    """Return the value of a setting; raise ValueError for a text without quotes, which the shell removes."""
     try:
         return ast.literal_eval(pair.value)
     except ValueError:

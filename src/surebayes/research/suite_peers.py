@@ -1,4 +1,4 @@
-"""The systems that the suites compare with, each with what it may choose on training documents."""
+"""Systems of the suites, each with the settings that it may choose on training documents."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Peer = Callable[["Batch", BoolArray, Any], tuple[FloatArray, str]]
 
 N_GRAM_COLUMNS = 2**24
 MAX_BYTES = 50_000
-"""What linear models on byte n-grams read of a document: they gain from more, unlike the pool's views."""
+"""Bytes of a document that linear models on byte n-grams read: they gain from more, unlike the pool's views."""
 _CHUNK = 2000
 
 
@@ -44,8 +44,8 @@ _CHUNK = 2000
 class Batch:
     """Training and test documents; labels are those of the training documents, truth those of the test.
 
-    What was made of the documents (texts, rows) is kept, with the CPU that it took: a second run on other labels
-    doesn't make it again, but is charged for it.
+    Derived data (texts, rows) are cached, with their CPU time: a second run on other labels
+    reuses them, but is charged for them.
     """
 
     train: list[Any]
@@ -53,32 +53,32 @@ class Batch:
     test: list[Any]
     truth: BoolArray
     mail: bool
-    classes: Any = None  # labels of more than two classes, of which `labels` sets one against the rest
+    classes: Any = None  # labels of more than two classes; `labels` sets one against the rest
     one_of_many: bool = False  # whether other batches have the same documents, with another class against the rest
     made: dict[Any, tuple[Any, float]] = field(default_factory=dict)
     charged: float = 0.0  # CPU that `made` has saved this batch
 
     @classmethod
     def of(cls, documents: list[Any], y: BoolArray, n: int) -> Batch:
-        """Let the first n mails train."""
+        """Split documents: the first n train."""
         return cls(documents[:n], y[:n], documents[n:], y[n:], mail=True)
 
     @property
     def train_texts(self) -> list[str]:
-        """What a reader sees of the training documents."""
+        """Text of the training documents."""
         return self._seen("train")
 
     @property
     def test_texts(self) -> list[str]:
-        """What a reader sees of the test documents."""
+        """Text of the test documents."""
         return self._seen("test")
 
     def afresh(self) -> Batch:
-        """Return the same documents, nothing made of them yet."""
+        """Return the same documents with an empty cache."""
         return replace(self, made={}, charged=0.0)
 
     def relabelled(self, labels: BoolArray) -> Batch:
-        """Return the same documents with other labels and what was made of them."""
+        """Return the same documents with other labels and the same cache."""
         return replace(self, labels=labels, charged=0.0)
 
     def keep_newest(self) -> None:
@@ -88,7 +88,7 @@ class Batch:
             del self.made[key]
 
     def once(self, what: Any, make: Callable[[], Any]) -> Any:
-        """Make something of the documents, whatever their labels, or give what was made before."""
+        """Return derived data of the documents, independent of labels, from the cache if possible."""
         if what in self.made:
             value, cost = self.made[what]
             self.charged += cost
@@ -189,7 +189,7 @@ def _first_bytes(document: Any) -> bytes:
 
 
 def _linear(model: Callable[[float], Any], rows: Callable[[str], Any]) -> Peer:
-    """Make a peer: a setting is C, or what of a mail the rows are made of and C."""
+    """Make a peer: a setting is C, or the kind of rows and C."""
 
     def run(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray, str]:
         part, c = setting if isinstance(setting, tuple) else ("text", setting)

@@ -1,4 +1,4 @@
-"""The results of the suites: run in parts, by several processes if wanted, kept in a file, shown as tables."""
+"""Results of the suites: run in parts, by several processes on request, kept in a file, shown as tables."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def run_parts(
     report: Callable[[SuiteResult], None],
     progress: Callable[[str, int, int], None],
 ) -> list[SuiteResult]:
-    """Run parts of a suite; one that fails doesn't stop the others, but is raised in the end."""
+    """Run parts of a suite; a failure does not stop the remaining parts, but is raised at the end."""
     if resume and out is None:
         raise ValueError("resume needs the file of the earlier run: give `out`.")
     parts = list(parts)

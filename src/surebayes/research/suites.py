@@ -1,4 +1,4 @@
-"""Two comparisons on real corpora: mail, where a false alarm must not happen, and other text.
+"""Two comparisons on real corpora: mail, where false alarms are intolerable, and other text.
 
 `surebayes compare --suite mail` and `--suite text` print the tables; `mail_suite` and
 `text_suite` give the same as data. Everything that is chosen is chosen on training documents: the settings of the peers
@@ -98,7 +98,7 @@ def mail_suite(
     names : sequence of str
         Corpora of the catalogue that hold mail.
     flips : int, default=3
-        How many times choosing and training are repeated with 5% of the training labels flipped.
+        Repetitions of tuning and training with 5% of the training labels flipped.
     online : bool, default=True
         Whether the stream is also judged and learnt message by message.
     systems : iterable of str, optional
@@ -136,7 +136,7 @@ def mail_suite(
 
 
 def corpora_of(suite: str) -> tuple[str, ...]:
-    """Return the corpora that a suite can be run on: mail with two classes, or the texts it knows how to split.
+    """Return the corpora of a suite: mail with two classes, or texts with known splits.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def _streams() -> dict[str, Callable[..., tuple[FloatArray, str]]]:
 
 
 def _mail_part(part: SuitePart) -> Iterator[SuiteResult]:
-    """Run one system on one corpus: settings are chosen anew for every seed, rows made once."""
+    """Run one system on one corpus: settings are chosen for every seed, rows made once."""
     read = _loaded((part.corpus, part.share), lambda: _read_mail(part.corpus, part.share))
     chosen: dict[int | None, Any] = {}
     choosing, clean = replace(read, made=dict(read.made)), read.afresh()
@@ -213,7 +213,7 @@ def _loaded(key: Any, read: Callable[[], Any]) -> Any:
 
 
 def _stream(name: str, share: float) -> tuple[list[bytes], BoolArray]:
-    """Read a corpus of mails in the order of time."""
+    """Read a corpus of messages in order of time."""
     corpus = corpora.load(name)
     order = np.argsort(corpus.order, kind="stable")[: round(share * len(corpus))]
     mails = corpora.mails(corpus)

@@ -1,11 +1,11 @@
-"""The TREC spam track's jig: messages in the order of time, each judged before its label is told.
+"""The TREC spam track's jig: messages in order of time, each judged before its label is revealed.
 
 An index (``full/index`` in TREC's corpora) has a line ``spam ../data/000/000`` for each message. The filter starts
-knowing nothing. When it is told the truth is the `feedback`:
+empty. The `feedback` determines when it receives the true labels:
 
 - "immediate": after each message;
 - "delayed": after a batch of messages; batches are of random size, `delay` messages on average;
-- "partial": at once, but for a share of the messages only, drawn at random; of the others never.
+- "partial": at once, but only for a random share of the messages.
 
 >>> from surebayes.research import trec
 >>> result = trec.measure(["ham", "spam", "spam", "ham"], [-2.0, 3.0, -1.0, -3.0])
@@ -44,7 +44,7 @@ LOW_RATES = (0.0001, 0.001, 0.01)
 
 
 class IndexLine(NamedTuple):
-    """A line of an index: the true label, the name as it stands there, and the file."""
+    """A line of an index: the true label, the name as written, and the file."""
 
     label: str
     name: str
@@ -71,7 +71,7 @@ class JudgedMessage(NamedTuple):
 
 
 class Online(Protocol):
-    """What the jig asks of a filter."""
+    """Interface of filters for the jig."""
 
     def judge(self, raw: bytes) -> tuple[str, float]:
         """Return a label and a score; the higher, the more spam."""
@@ -81,7 +81,7 @@ class Online(Protocol):
 
 
 class OnlineFilter:
-    r"""What a filter of mail has in memory, without its journal and files: it judges and learns, nothing is kept.
+    r"""In-memory filter of mail, without journal and files: it judges and learns, nothing is stored.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class OnlineFilter:
 
 @dataclass(frozen=True)
 class TrecResult:
-    """What came out, in the track's measures.
+    """Results in the track's measures.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ def _tpr_name(rate: float) -> str:
 
 
 def read_index(index: str | os.PathLike[str]) -> list[IndexLine]:
-    r"""Read an index; the messages themselves are read when their turn comes.
+    r"""Read an index; the messages themselves are read on demand.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def stream(
     seed: int = 0,
     read: Callable[[IndexLine], bytes] = _content,
 ) -> Iterator[JudgedMessage]:
-    """Judge messages one after the other, and tell their labels as the feedback has it.
+    """Judge messages in order, and teach their labels according to the feedback.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def stream(
     delay : int
         The mean size of a batch, with delayed feedback.
     share : float
-        The share of messages whose label is told, with partial feedback.
+        Share of messages with a label, with partial feedback.
     seed : int
         Of batch sizes and of that draw.
     read : callable

@@ -1,4 +1,4 @@
-"""compare: classifiers side by side, on your own documents or on public corpora."""
+"""compare: comparison of classifiers, on your documents or on public corpora."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def compare(suite: str | None, data: str | None, as_json: bool | None, **options
     of_suite = {name: options.pop(name) for name in names}
     if suite is not None:
         if data:
-            os.environ["SUREBAYES_DATA"] = data  # the suites know no other way
+            os.environ["SUREBAYES_DATA"] = data  # the suites read the variable only
         _run_suite(suite, as_json, options["jobs"], options["out"], **of_suite)
         return
     if options["out"] is not None and Path(options["out"]).is_file():
@@ -116,7 +116,7 @@ def _on_documents(as_json: bool | None, **options: Any) -> None:
     names = list(dict.fromkeys(options["classifiers"])) or None
     if options["measure"] not in MEASURES:
         raise click.UsageError(f"Unknown measure {options['measure']!r}. Measures: {', '.join(MEASURES)}.")
-    for name in names or ():  # what is wrong with a name is said before hours of work
+    for name in names or ():  # report a wrong name before hours of work
         try:
             steps_of(name, options["reader"])
         except ValueError as error:
@@ -154,7 +154,7 @@ def _on_documents(as_json: bool | None, **options: Any) -> None:
 
 
 def _warn_of_reader(assumed: str | None, contents: Sequence[str | bytes]) -> None:
-    """Print a line where documents do not look like what they are read as."""
+    """Warn if documents do not look like those of the reader."""
     from surebayes.mail.header_check import HeaderCheck, no_mail, no_text
 
     headers = HeaderCheck.of(contents)
@@ -165,7 +165,7 @@ def _warn_of_reader(assumed: str | None, contents: Sequence[str | bytes]) -> Non
 
 
 def _curve(name: str | None) -> dict[str, Any]:
-    """Return what runs instead of a plain comparison, if anything does."""
+    """Return the curve to run instead of a plain comparison, if any."""
     if name is None:
         return {}
     from surebayes.research.curves import learning_curve, noise_curve
@@ -244,7 +244,7 @@ def _print_tables(comparison: Comparison, measure: str, tests: Sequence[Mapping[
 
 
 def _duel(outcome: tuple[int, int, float] | None) -> str:
-    """Return splits won and lost, and p where there is one."""
+    """Return splits won and lost, and p if it exists."""
     if outcome is None:
         return ""
     won, lost, p = outcome

@@ -70,7 +70,7 @@ def info(name: str, data: str | None, as_json: bool | None) -> None:
 
     known = catalogue.catalogue()
     if name not in known:
-        catalogue.load(name)  # which says what is wrong with the name
+        catalogue.load(name)  # raises for an unknown name
     path = catalogue.available(data or None).get(name)
     facts = {key: value for key, value in asdict(_plain(known[name])).items() if value not in (None, (), {}, "")}
     facts["path"] = str(path) if path else None

@@ -1,4 +1,4 @@
-"""reproduce: the tables and figures of the papers, the published figures beside ours."""
+"""reproduce: tables and figures of the papers, beside the published ones."""
 
 from __future__ import annotations
 
@@ -150,5 +150,5 @@ def _list_items(names: Sequence[str], as_json: bool | None) -> None:
 
 
 def _option(name: str, default: Any) -> str:
-    """Return an option with its default; a name alone where that is none, or a long list."""
+    """Return an option with its default; the name alone if the default is None or a long list."""
     return name if default is None or isinstance(default, (list, tuple)) else f"{name}={default}"

@@ -1,1 +1,1 @@
-"""What the commands share: options and settings, inputs, tables and bars, sentences for errors."""
+"""Shared parts of the commands: options and settings, inputs, tables and bars, sentences for errors."""

@@ -79,7 +79,7 @@ _WIDEST = 24  # letters of an option with its text beside it; of a longer one th
 
 
 class _Formatter(click.HelpFormatter):
-    """Help in which no line ends within a word that has hyphens, such as an option."""
+    """Help text whose lines never break at a hyphen within a word, such as an option."""
 
     def write_text(self, text: str) -> None:
         super().write_text(text.replace("-", _HYPHEN))
@@ -125,9 +125,9 @@ class Person:
     users, name : str
         The folder of persons, and the name.
     site : str, optional
-        What their layer stands on.
+        Base of their layer.
     means : {"own", "judge", "teach"}
-        What the command wants of them.
+        The command's use of the layer.
     """
 
     def __init__(self, users: str, name: str, site: str | None, means: str) -> None:
@@ -135,7 +135,7 @@ class Person:
         from surebayes.filter.persons import folder_of, judging_folder, own_folder
 
         if person_named(name) is None:
-            folder_of(users, name)  # says why not
+            folder_of(users, name)  # raises for an invalid name
         self.users, self.name, self.site = users, name, site
         if means == JUDGE:
             self.folder = judging_folder(users, name, site)
@@ -230,7 +230,7 @@ class Command(click.Command):
             raise
 
     def _persons(self, flags: Mapping[str, Any], from_file: Mapping[str, Any]) -> Person | None:
-        """Return the person that a command is for; None where it is for the filter itself."""
+        """Return the person of a command; None for the filter itself."""
         if not any(parameter.name == "user" for parameter in self.params):
             return None
         users, user = (
@@ -269,12 +269,12 @@ class Command(click.Command):
 
 
 class Lazily(dict[str, click.Command]):
-    """Commands by name, each imported when it is asked for: a command must not pay for the start-up of the others.
+    """Commands by name, each imported on demand: a command must not pay for the start-up of all.
 
     Parameters
     ----------
     package : str
-        Where the modules are.
+        Package of the modules.
     **modules : str
         For each module its commands; ``name=function`` where the two differ.
     """
@@ -310,7 +310,7 @@ class Group(click.Group):
     context_class = _Context
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Find a command; for a word that other programs use, suggest ours."""
+        """Find a command; for a word of other programs, name the corresponding command."""
         command = super().get_command(ctx, cmd_name)
         if command is None and cmd_name in OTHER_NAMES and not ctx.resilient_parsing:
             meant = " or ".join(map(repr, OTHER_NAMES[cmd_name]))
@@ -339,7 +339,7 @@ class Subgroup(click.Group):
 
 
 def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> Callable[[Any], Any]:
-    """Make the option of a setting: its flag, its variable, its kind and default, its help."""
+    """Make the option of a setting: its flag, variable, type, default and help."""
     known = settings.SETTINGS[name]
     flag = f"{known.flag}/--no-{known.flag[2:]}" if known.kind is bool else known.flag
     text = about or known.about
@@ -373,7 +373,7 @@ _METAVARS = {
 
 
 class _SettingValue(ParamType):
-    """A setting's value; the sentence about a wrong one is the setting's own."""
+    """Parameter type of a setting, with the setting's error messages."""
 
     def __init__(self, known: settings.Setting) -> None:
         self.setting, self.name = known, known.name
@@ -410,7 +410,7 @@ def model_option(required: bool = True, persons: bool = True) -> Callable[[Any],
 
 
 def walk(group: click.Group, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Yield every command with its words, groups before their own commands."""
+    """Yield every command with its words, groups before their commands."""
     for name in group.list_commands(click.Context(group)):
         command = group.commands[name]
         yield (*before, name), command

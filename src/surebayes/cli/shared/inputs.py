@@ -47,9 +47,9 @@ class Inputs:
     Attributes
     ----------
     sources : Sources
-        Where they are.
+        The sources.
     skipped : list of str
-        The sentences about files and rows that ``--skip-bad`` left out.
+        Messages about the files and rows that ``--skip-bad`` skipped.
     """
 
     sources: Sources
@@ -73,7 +73,7 @@ class Inputs:
 
 
 def table_options(function: Any) -> Any:
-    """Add the options that say how tables are read."""
+    """Add the options for reading tables."""
     for option in reversed(
         (
             *(
@@ -110,13 +110,13 @@ def class_options(function: Any) -> Any:
 
 
 TABLE_PARAMETERS = tuple(format.parameter for format in TABLES.values())
-"""The names of the parameters of `table_options` that are files."""
+"""Parameters of `table_options` with paths."""
 
 
 def taken(
     options: dict[str, Any], labelled: bool = True, paths: Sequence[str] = (), multilabel: bool = False
 ) -> Inputs:
-    """Take the options of `class_options` or `table_options` out of a command's, and return the inputs they name."""
+    """Remove the options of `class_options` or `table_options` from a command's, and return their inputs."""
     common = {
         "text": options.pop("text"),
         "label_column": options.pop("label"),
@@ -148,7 +148,7 @@ def taken(
 
 
 def _check_contradictions(named: Sequence[tuple[str, str]]) -> None:
-    """Refuse a path that is given for two classes."""
+    """Refuse a path given for two classes."""
     label_of: dict[str, str] = {}
     for label, path in named:
         other = label_of.setdefault(os.path.realpath(path), label)
@@ -157,12 +157,12 @@ def _check_contradictions(named: Sequence[tuple[str, str]]) -> None:
 
 
 def delimiter_of(value: str | None) -> str | None:
-    r"""Take ``\t`` and "tab" for a tab: shells make it hard to type one."""
+    r"""Accept ``\t`` and "tab" as a tab, which is hard to type in a shell."""
     return "\t" if value in ("\\t", "tab") else value or None
 
 
 def content_and_label(inputs: Inputs, counter: _show.Progress) -> Iterator[tuple[Any, Any]]:
-    """Return an iterator over (document, label) pairs, which counts them where a bar shows it."""
+    """Yield (document, label) pairs, and count them if a progress bar is shown."""
     return _counted(inputs, counter) if counter.shown else inputs.sources.pairs()
 
 
@@ -173,5 +173,5 @@ def _counted(inputs: Inputs, counter: _show.Progress) -> Iterator[tuple[Any, Any
 
 
 def total(inputs: Inputs) -> int | None:
-    """Return how many bytes there are to read, looked for only where a bar will show it."""
+    """Return the number of bytes to read; determined only if a bar will show it."""
     return inputs.sources.bytes() if sys.stderr.isatty() else None

@@ -18,13 +18,13 @@ _RATES = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.
 
 
 class Advice(NamedTuple):
-    """A command, and what it is good for."""
+    """A command, and its purpose."""
 
     command: str
     why: str
 
     def print(self) -> None:
-        """Print it: the command on a line of its own, to be copied."""
+        """Print it, with the command on a separate line, to be copied."""
         click.echo(f"Next: {visible(self.command)}")
         say(f"      ({self.why})", indent=7)
 
@@ -37,9 +37,9 @@ def after_training(model: str, reserved: Mapping[str, int], max_fpr: float, conf
     model : str
         The filter's folder, as it was typed.
     reserved : mapping from str to int
-        How many documents of each class are set aside, classes in the filter's order.
+        Reserved documents of each class, classes in the filter's order.
     max_fpr, confidence : float
-        The promise that is wanted.
+        The desired promise.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def after_training(model: str, reserved: Mapping[str, int], max_fpr: float, conf
 
 
 def for_filter(opened: Filter, model: str) -> Advice | None:
-    """Return what to do with a filter next; None where its threshold makes a promise that holds."""
+    """Return the next step for a filter; None if its promise holds."""
     from surebayes.filter import settings
 
     status, wanted = opened.status(), settings.resolve(model)
@@ -79,7 +79,7 @@ def for_filter(opened: Filter, model: str) -> Advice | None:
 
 
 def needed(max_fpr: float, confidence: float) -> int:
-    """Return how many documents without a false alarm a promise takes: the smallest n with (1 - rate)^n <= doubt.
+    """Return the documents without a false alarm that a promise needs: the smallest n with (1 - rate)^n <= doubt.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The layer of a person: what `--users DIR --user NAME` comes to in the commands that teach."""
+"""Layers of persons: `--users DIR --user NAME` in the commands that teach."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 
 def person() -> Person | None:
-    """Return the person that the command of now is for, if any."""
+    """Return the person of the current command, if any."""
     return click.get_current_context().meta.get("surebayes.person")
 
 
 def site_of_person() -> str | None:
-    """Return the filter that the person's layer stands on, where the command names both."""
+    """Return the base of the person's layer, if the command names both."""
     meant = person()
     return None if meant is None else meant.site
 
 
 def was_given(name: str) -> bool:
-    """Whether a flag, a variable or the file of settings has set an option."""
+    """Return whether a flag, a variable or the file of settings has set an option."""
     return click.get_current_context().get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
 
 
 def is_flag(name: str) -> bool:
-    """Whether an option was given with this very command, and not by a variable or a file of settings."""
+    """Return whether an option was given as a flag of this command, not by a variable or a file of settings."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def limit(opened: Filter, quota: Mapping[str, int] | None) -> None:
-    """Hold a filter to the quota of persons, if it is for one or a quota is given."""
+    """Apply the quota of a person to a filter, for a person's layer or a given quota."""
     from surebayes.filter.persons import Quota
 
     if quota is not None and (quota["quota_lessons"] or quota["quota_bytes"]):
@@ -46,7 +46,7 @@ def limit(opened: Filter, quota: Mapping[str, int] | None) -> None:
 
 @contextmanager
 def opened_to_teach(model: str, renew: bool, quota: Mapping[str, int] | None) -> Iterator[Filter]:
-    """Lend a filter, or the layer of a person, which is made at the first lesson: without one none is left."""
+    """Lend a filter, or the layer of a person, made at the first lesson and removed if none arrives."""
     from surebayes.filter import settings
     from surebayes.filter.filter import Filter
     from surebayes.filter.new_folder import remove_unused

@@ -1,4 +1,4 @@
-"""An explanation as a picture: the verdict, each view's share as a bar, the strongest terms, the text with marks."""
+"""Explanations on the terminal: the verdict, each view's share as a bar, the strongest terms, the marked text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def print_explanation(name: str, classes: Sequence[str], verdict: Verdict, why: 
     Parameters
     ----------
     name : str
-        What to call the document.
+        Name of the document.
     classes : sequence of str
         The filter's classes.
     verdict : Verdict
@@ -33,7 +33,7 @@ def print_explanation(name: str, classes: Sequence[str], verdict: Verdict, why: 
     why : PoolExplanation
         The explanation of the verdict's score, with all its terms.
     top : int
-        How many terms and passages to show.
+        Number of terms and passages to show.
     """
     from rich.text import Text
 
@@ -74,12 +74,12 @@ def turning(reversal: float | None) -> str:
 
 
 def _number(value: float, digits: int = 3) -> str:
-    """Return a number with some digits, without zeros that say nothing."""
+    """Return a number with some digits, without trailing zeros."""
     return f"{value:.{digits}f}".rstrip("0").rstrip(".") if round(value, digits) else "0"
 
 
 def _by_text(views: Iterable[ViewShare]) -> list[ViewShare]:
-    """Put views together that read the same text: one picture of it, each character's shares added up."""
+    """Merge views of the same text: one picture, with the shares of each character summed."""
     merged: dict[str, ViewShare] = {}
     for view in views:
         if not view.text:
@@ -95,7 +95,7 @@ def _by_text(views: Iterable[ViewShare]) -> list[ViewShare]:
 
 
 def _strongest(views: Iterable[ViewShare], merged: Iterable[ViewShare], top: int) -> list[tuple[str, float]]:
-    """Return the strongest terms and passages with what each adds to the score, whatever views it is seen by."""
+    """Return the strongest terms and passages with their contribution to the score, over all views."""
     shares: dict[str, float] = {}
     for view in views:
         for term, share in zip(view.terms, view.contributions):
@@ -109,7 +109,7 @@ def _strongest(views: Iterable[ViewShare], merged: Iterable[ViewShare], top: int
 
 
 def _print_bars(out: Console, shares: Sequence[tuple[str, float]]) -> None:
-    """Print what each adds, and a bar for it; what is as good as nothing is counted, not drawn."""
+    """Print each contribution with a bar; negligible ones are counted, not drawn."""
     from rich.cells import cell_len, set_cell_size
     from rich.text import Text
 
@@ -128,7 +128,7 @@ def _print_bars(out: Console, shares: Sequence[tuple[str, float]]) -> None:
 
 
 def _print_text(out: Console, merged: Sequence[ViewShare]) -> None:
-    """Print the text that says most, its strong passages in colour."""
+    """Print the text with the most evidence, its strong passages in colour."""
     from rich.text import Text
 
     if not merged or abs(merged[0].share) < _SMALLEST:

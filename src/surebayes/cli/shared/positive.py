@@ -12,16 +12,16 @@ from surebayes.guarantees.positive_class import doubt_about
 
 
 def settled(labels: Sequence[str], taken: str, way_out: str, given: bool = False) -> str:
-    """Return the positive one of two labels: the one taken, or what a person on a terminal answers where in doubt.
+    """Return the positive one of two labels: the default, or the answer of a person on a terminal in case of doubt.
 
     Parameters
     ----------
     labels : sequence of str
-        The labels; about more than two nothing is asked or said.
+        The labels; for more than two there is no question or notice.
     taken : str
-        The positive one by default.
+        The default.
     way_out : str
-        How to choose the other one, as the end of "To choose, ...".
+        The way to choose the other one, as the end of "To choose, ...".
     given : bool, default=False
         Whether the command line named it: then there is no doubt.
     """
@@ -51,7 +51,7 @@ def name_where_in_doubt(classes: Sequence[str]) -> None:
 
 
 def roles(negative: str, positive: str) -> str:
-    """Return what a false alarm is.
+    """Return the definition of a false alarm.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Results and progress: tables on a terminal, JSON lines in a pipe, bars on stderr where somebody looks."""
+"""Output of results and progress: tables on a terminal, JSON lines in a pipe, progress bars on stderr."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def output_options(function: Any) -> Any:
 
 
 def wants_json(as_json: bool | None) -> bool:
-    """Whether results are JSON: as asked, else wherever stdout is no terminal."""
+    """Return whether results are JSON: by option, else if stdout is not a terminal."""
     return not sys.stdout.isatty() if as_json is None else as_json
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON knows it; infinity and NaN, which it doesn't know, as null.
+    """Return a value as JSON allows it; infinity and NaN become null.
 
     Examples
     --------
@@ -66,12 +66,12 @@ def print_json(value: object) -> None:
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""Return a text with its control characters shown, not sent: a file's name must not steer the terminal.
+    r"""Return a text with its control characters escaped: a file's name must not steer the terminal.
 
     Parameters
     ----------
     text : str
-        Whatever came from outside: names of files and classes, contents of mails.
+        Untrusted text: names of files and classes, content of messages.
     keep : str
         Control characters that stay, such as the line ends of a text of several lines.
 
@@ -87,22 +87,22 @@ def visible(text: str, keep: str = "") -> str:
 
 def _escaped(character: str) -> str:
     code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file's name that is no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file name that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
     return character.encode("unicode_escape").decode()
 
 
 def say(text: str, indent: int = 0, err: bool = False) -> None:
-    """Print a sentence; on a terminal its lines end between words, elsewhere it is one line.
+    """Print a sentence; wrapped between words on a terminal, elsewhere on one line.
 
     Parameters
     ----------
     text : str
         The sentence.
     indent : int
-        How many blanks are before its further lines.
+        Indentation of the further lines.
     err : bool
-        Whether it goes to stderr, beside the results.
+        Whether to print to stderr, apart from the results.
     """
     stream = sys.stderr if err else sys.stdout
     lines = [visible(text)]
@@ -129,7 +129,7 @@ def console(stderr: bool = False) -> Console:
     from rich.console import Console
 
     class PipeAware(Console):
-        """A console that leaves it to the program what a closed pipe means."""
+        """A console that leaves the handling of a closed pipe to the program."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
@@ -138,9 +138,9 @@ def console(stderr: bool = False) -> Console:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
-    """Print a table: numbers to the right, thin rules, no word broken.
+    """Print a table: numbers aligned right, thin rules, no broken words.
 
-    Where the columns can't be made to fit, each row becomes a paragraph: its first cell, and below it the others with
+    If the columns cannot fit, each row becomes a paragraph: its first cell, and below it the remaining cells with
     their names.
     """
     from rich.cells import cell_len
@@ -167,7 +167,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: st
 
 
 def print_lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table of one line a row: cells that don't fit end in an ellipsis, columns that are empty are left out."""
+    """Print a table with one line per row: long cells end in an ellipsis, empty columns are dropped."""
     from rich.cells import cell_len, set_cell_size
     from rich.text import Text
 
@@ -196,7 +196,7 @@ def _columns(names: Sequence[str], cells: Sequence[Sequence[Text]]) -> Iterator[
 
 
 def _is_numeric(column: Sequence[Text]) -> bool:
-    """Whether all cells of a column are numbers, or empty."""
+    """Return whether all cells of a column are numbers, or empty."""
     plain_cells = [cell.plain.strip().replace(",", "") for cell in column]
     return any(plain_cells) and all(not cell or _NUMBER.fullmatch(cell) for cell in plain_cells)
 
@@ -208,7 +208,7 @@ def _longest_word(cell: Text) -> int:
 
 
 def _shared_out(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Return how wide each column gets: as wide as it is, but the widest give way, down to their longest words.
+    """Return the width of each column: its natural width, with the widest shrunk down to their longest words.
 
     Examples
     --------
@@ -225,7 +225,7 @@ def _shared_out(natural: Sequence[int], least: Sequence[int], room: int) -> list
 
 
 def _wrapped(cell: Text, width: int) -> list[Text]:
-    """Return the lines of a cell, cut between words; a word that is longer than a line stays whole."""
+    """Wrap a cell between words; a word longer than a line stays whole."""
     from rich.cells import cell_len
 
     cuts, begin = [], 0
@@ -284,7 +284,7 @@ def print_facts(facts: dict[str, Any], title: str | None = None) -> None:
 
 
 def _print_hanging(out: Console, start: Text, value: Text) -> None:
-    """Print a value after its name; its further lines are below the first."""
+    """Print a value after its name, with a hanging indent."""
     from rich.text import Text
 
     room = max(out.width - len(start.plain), 20)
@@ -293,7 +293,7 @@ def _print_hanging(out: Console, start: Text, value: Text) -> None:
 
 
 def shown(value: object) -> str:
-    """Return a cell's text: whole numbers with commas, others with four digits, nothing for None.
+    """Return a cell's text: integers with commas, floats with four digits, nothing for None.
 
     Examples
     --------
@@ -314,12 +314,12 @@ def shown(value: object) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """Return an interval's text; nothing where there is none."""
+    """Return an interval's text; "" if there is none."""
     return "" if low is None or high is None else f"{shown(float(low))} to {shown(float(high))}"
 
 
 def print_figures(figures: Mapping[str, Sequence[Any]], confidence: float, title: str) -> None:
-    """Print measures, each (value, low, high, what it is), by the name that JSON has, shown where there is room."""
+    """Print measures, each (value, low, high, description), by their names in JSON, shown if there is room."""
     wide = console().width >= 110
     header = ("", "value", f"{percent(confidence)} interval", *(("in JSON",) if wide else ()))
     rows = [
@@ -330,7 +330,7 @@ def print_figures(figures: Mapping[str, Sequence[Any]], confidence: float, title
 
 
 def percent(share: float) -> str:
-    """Return a share as a percentage, without zeros that say nothing.
+    """Return a share as a percentage, without trailing zeros.
 
     Examples
     --------
@@ -341,13 +341,13 @@ def percent(share: float) -> str:
 
 
 def some(items: Sequence[str], at_most: int = 8) -> str:
-    """Return names in one line: all of them, or the first few and how many more."""
+    """Return names in one line: all of them, or the first few and the number of omitted ones."""
     rest = len(items) - at_most
     return ", ".join(items) if rest <= 0 else f"{', '.join(items[:at_most])} and {rest:,} more"
 
 
 def bar(share: float, width: int = 20) -> str:
-    """Return a share of 0 to 1 as a bar of blocks, to an eighth of a letter.
+    """Return a share of 0 to 1 as a bar of blocks, in eighths of a character.
 
     Examples
     --------
@@ -359,7 +359,7 @@ def bar(share: float, width: int = 20) -> str:
 
 
 class Progress:
-    """Counts what is done, and shows it with rate and time left if a terminal is there."""
+    """Progress counter, with rate and time left if stderr is a terminal."""
 
     def __init__(self, what: str, total: int | None, unit: str, hidden: bool) -> None:
         self.done = self.items = 0
@@ -385,11 +385,11 @@ class Progress:
 
     @property
     def shown(self) -> bool:
-        """Whether somebody looks."""
+        """Whether a bar is shown."""
         return self._bar is not None
 
     def advance(self, size: int = 1, items: int = 1) -> None:
-        """Count on; the bar is drawn ten times a second, however fast that is."""
+        """Advance the count; the bar is redrawn ten times a second at most."""
         self.done += size
         self.items += items
         if self._bar is not None and (now := time.monotonic()) >= self._next:
@@ -417,12 +417,12 @@ class Progress:
     def _draw(self, now: float) -> None:
         rate = f"{self.items / max(now - self._start, 1e-9):,.0f}/s"
         unit = self.unit.removesuffix("s") if self.items == 1 else self.unit
-        rate = f"{self.items:,} {unit}, {rate}" if self.items else ""  # a step that counts nothing
+        rate = f"{self.items:,} {unit}, {rate}" if self.items else ""  # a step without a count
         done = self.done if self._total is None else min(self.done, self._total)  # compressed files hold more
         self._bar.update(self._task, completed=done, rate=rate)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._draw(time.monotonic())
             self._bar.stop()
@@ -430,7 +430,7 @@ class Progress:
 
 @contextmanager
 def progress(what: str, total: int | None = None, unit: str = "documents", hidden: bool = False) -> Iterator[Progress]:
-    """Show progress on stderr while a terminal is there; hidden where results run over the same terminal."""
+    """Show progress on stderr if it is a terminal; hidden while results are printed on the same terminal."""
     counter = Progress(what, total, unit, hidden)
     try:
         yield counter
@@ -439,7 +439,7 @@ def progress(what: str, total: int | None = None, unit: str = "documents", hidde
 
 
 def tracked(documents: Iterable[SourceDocument], counter: Progress) -> Iterator[SourceDocument]:
-    """Yield documents, counting each by the bytes that were read for it."""
+    """Yield documents, and advance the counter by the bytes read."""
     for document in documents:
         yield document
         counter.advance(document.size)

@@ -1,4 +1,4 @@
-"""Corpora: what the papers use and what stands in for it, where to get each, and one way to read them all.
+"""Corpora of the papers and their substitutes, with one interface to read them.
 
 No corpus comes with surebayes. Put what you have into one folder and name it in the environment variable
 ``SUREBAYES_DATA``: unpacked as the publisher packs it, or as a Parquet file. `catalogue` tells what there is,

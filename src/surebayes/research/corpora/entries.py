@@ -1,4 +1,4 @@
-"""What is known of each corpus: publisher, licence, contents, how to get it, the published counts, who uses it."""
+"""Catalogue of the corpora: publisher, licence, contents, source, published counts, papers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Entry:
     classes, splits : mapping
         The published number of documents in each class and split, as far as they are published.
     notes : tuple of str
-        What one must know before using it.
+        Caveats.
     """
 
     name: str

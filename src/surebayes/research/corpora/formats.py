@@ -1,6 +1,6 @@
-"""Readers for the publishers' own formats and for Parquet files: a path in, records in the order of time out.
+"""Readers of the publishers' formats and of Parquet files: a path in, records in order of time out.
 
-Each reader raises `MalformedCorpus` with the file, and where there are lines the line, of what it can't read.
+Each reader raises `MalformedCorpus` with the file, and the line if there are lines, of a fault.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from surebayes.errors import MalformedCorpus
 
 
 class Item(NamedTuple):
-    """A document with what its publisher says of it."""
+    """A document with its publisher's metadata."""
 
     id: str
     document: str | bytes
@@ -27,7 +27,7 @@ class Item(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """A publisher's format: what its folder must contain one of, how it is read, and whether that tells it for sure."""
+    """A publisher's format: required content of its folder, the reader, and whether that content identifies it."""
 
     markers: tuple[str, ...]
     read: Callable[[Path], list[Item]]
@@ -79,7 +79,7 @@ def _epoch(date: str) -> int | None:
 
 
 def head_and_body(raw: bytes) -> tuple[bytes, bytes]:
-    """Cut a mail or an article at its first blank line."""
+    """Split a message or an article at its first blank line."""
     blank_line = re.search(rb"\r?\n\r?\n", raw)
     return (raw[: blank_line.start()], raw[blank_line.end() :]) if blank_line else (raw, b"")
 
@@ -91,7 +91,7 @@ def header(head: bytes, name: str) -> str | None:
 
 
 def received(raw: bytes) -> int | None:
-    """Return the time of a mail: its topmost Received header, else its Date; seconds since 1970, or None."""
+    """Return the time of a message: its topmost Received field, else its Date; seconds since 1970, or None."""
     head = head_and_body(raw)[0]
     for name in ("Received", "Date"):
         value = header(head, name)

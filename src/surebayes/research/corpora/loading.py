@@ -1,4 +1,4 @@
-"""One way to read every corpus: `catalogue`, `available`, `load`, `check` and texts of what they return."""
+"""Interface to all corpora: `catalogue`, `available`, `load`, `check` and the texts of documents."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Corpus:
     name : str
         Its name in the catalogue.
     documents : list of bytes or list of str
-        As published: raw mails, articles and pages are bytes.
+        As published: raw messages, articles and pages are bytes.
     labels : list of str, or list of tuple of str
         One label a document, or any number of them in a multi-label corpus.
     ids : list of str
@@ -148,7 +148,7 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What `check` found: counts (duplicates: copies of an earlier document), and what differs from the published."""
+    """Result of `check`: counts (duplicates: copies of an earlier document), and differences from published ones."""
 
     name: str
     source: Path | None
@@ -357,7 +357,7 @@ def check(name: str, folder: str | os.PathLike[str] | None = None) -> Check:
 
 
 def mails(corpus: Corpus) -> list[bytes]:
-    """Return the documents as mails that a parser reads.
+    """Return the documents as parsable messages.
 
     Enron-Spam's files are one Subject line and the body, without the blank line that ends a head; it is put in.
     """
@@ -378,7 +378,7 @@ def texts(corpus: Corpus, subject: bool = False) -> list[str]:
     Parameters
     ----------
     corpus : Corpus
-        Of newsgroups, web pages or texts. Mails go through ``surebayes.read_message`` instead.
+        Newsgroups, web pages or texts. For mail use ``surebayes.read_message``.
     subject : bool
         Whether an article's subject is kept (Kolcz & Chowdhury) or not (Frank & Bouckaert).
     """

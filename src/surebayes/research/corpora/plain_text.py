@@ -1,4 +1,4 @@
-"""What the papers read of a document: an article without its headers, a page without its tags, counts of words."""
+"""Plain text as in the papers: an article without its headers, a page without its tags, counts of words."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where the experiments run: corpora as counts, a cache, several processes, and results as tables and plots."""
+"""Laboratory of the experiments: corpora as counts, a cache, several processes, results as tables and plots."""

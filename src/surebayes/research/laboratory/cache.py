@@ -1,4 +1,4 @@
-"""Results and rows kept on disk under a digest of everything they depend on: contents, code and settings."""
+"""Disk cache of results and rows, keyed by a digest of all dependencies: contents, code and settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-# What a figure depends on besides its paper's own module.
+# Dependencies of a figure besides its paper's module.
 CODE = [
     "core.sums",
     "core.statistics",
@@ -42,7 +42,7 @@ CODE = [
     "research.laboratory.words",
     "research.laboratory.porter",
 ]
-# What one paper's module depends on besides.
+# Further dependencies of single papers.
 OWN = {"research.papers.junejo_karim": ("research.laboratory.random_draws",)}
 
 
@@ -92,7 +92,7 @@ def content_digest(path: Path) -> str:
 
 
 class Cache:
-    """A folder of results, one file each, written whole or not at all.
+    """A folder of results, one file each, written atomically.
 
     Parameters
     ----------
@@ -135,11 +135,11 @@ class Cache:
             return None
 
     def write(self, key: str, value: Any) -> None:
-        """Keep a result."""
+        """Store a result."""
         self._write(self._path(key, "json"), lambda file: file.write(json.dumps(value).encode()))
 
     def arrays(self, key: str, make: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        """Return the arrays of this key; make and keep them where there are none."""
+        """Return the arrays of this key; compute and store missing ones."""
         path = self._path(key, "npz")
         try:
             with np.load(path, allow_pickle=False) as stored:

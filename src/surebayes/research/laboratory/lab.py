@@ -1,4 +1,4 @@
-"""Where an experiment gets its data and runs: corpora as counts, a cache, several processes, progress."""
+"""Environment of an experiment: corpora as counts, a cache, several processes, progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from surebayes.research.laboratory.cache import CODE, Cache, code_digest, conten
 from surebayes.research.laboratory.words import Words
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and how much there is."""
+"""Progress callback: task, amount done, total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _texts(corpus: corpora.Corpus, subject: bool) -> list[str]:
 
 
 class Lab:
-    """Where experiments run.
+    """Environment of experiments.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class Lab:
     def map(self, function: Callable[..., Any], settings: Sequence[Mapping[str, Any]], what: str) -> list[Any]:
         """Call ``function(lab, **setting)`` for each setting, in several processes, and keep each result.
 
-        A result is kept as soon as it is there: a run that was stopped goes on where it was. The key is a digest of
+        A result is stored at once: an interrupted run resumes where it stopped. The key is a digest of
         the code, the setting and the contents of the corpus that the setting names as ``corpus``.
         """
         module = function.__module__.removeprefix("surebayes.")

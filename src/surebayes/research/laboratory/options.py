@@ -1,4 +1,4 @@
-"""Options of tables and figures: which there are, and whether a value suits."""
+"""Options of tables and figures: their names, and validation of their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an experiment gives back, and how it is shown: rich tables, Markdown, JSON, CSV, PNG and SVG."""
+"""Reports of experiments: rich tables, Markdown, JSON, CSV, PNG and SVG."""
 
 from __future__ import annotations
 
@@ -136,18 +136,18 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one table or figure came to.
+    """Result of one table or figure.
 
     Attributes
     ----------
     paper, item, title : str
-        Which it is.
+        Identification.
     records : list of PublishedFigure
         The figures.
     plots : list of Plot
         The curves.
     notes : list of str
-        What was done otherwise than in the paper, and what did not come out.
+        Deviations from the paper, and failures to reproduce it.
     """
 
     paper: str

@@ -1,4 +1,4 @@
-"""From texts to counts as the papers count: a token rule, stop words, stems, rare words left out."""
+"""Word counts as in the papers: a token rule, stop words, stems, rare words dropped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from surebayes.research.laboratory.porter import stem
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How a text becomes counts of words.
+    """Rules for counting words.
 
     Attributes
     ----------

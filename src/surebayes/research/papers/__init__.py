@@ -2,7 +2,7 @@
 
 `reproduce` runs a paper or one of its items and returns `Result` objects: records (paper, item, corpus, row, column,
 published, ours, setting), plots and notes. Corpora come from `surebayes.research.corpora`; counts and results are kept
-in a cache under a digest of contents, code and settings, so that a run that was stopped goes on where it was.
+in a cache under a digest of contents, code and settings, so that an interrupted run resumes where it stopped.
 
 >>> from surebayes import papers
 >>> result, = papers.reproduce("frank-bouckaert", "figure 1")

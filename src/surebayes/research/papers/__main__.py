@@ -130,7 +130,7 @@ def list_items(names: Sequence[str]) -> int:
 
 
 def as_command() -> None:
-    """Run the command; a reader that goes away, as `head` does, ends it without a word."""
+    """Run the command; a reader that closes the pipe, such as `head`, ends it silently."""
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main())
