@@ -313,7 +313,7 @@ def engine_of(case: Case, view: ViewSpec, expert: ExpertSpec) -> Engine:
 
 
 def scored(engine: Engine, train: list[Rows], labels: np.ndarray, held: np.ndarray, judge: list[Rows]) -> tuple:
-    """Fit as `fit_contents` does; return scores of held-out documents, before they were learnt, and of test documents."""
+    """Fit as `fit_contents` does; return scores of held-out documents before learning, and of test documents."""
     known, tail = array("q", labels), array("q", np.flatnonzero(held))
     head = array("q", np.flatnonzero(~held))
     shape = (-1, len(engine.contrasts), engine.n_experts)
