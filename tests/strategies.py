@@ -1,4 +1,4 @@
-"""What hypothesis draws, for the tests that share it."""
+"""Hypothesis strategies of the tests."""
 
 import numpy as np
 from hypothesis import strategies as st

@@ -1,6 +1,6 @@
-"""Install a wheel into an empty environment and use it: what a reader of the README would do, without a compiler.
+"""Install a wheel into an empty environment without a compiler, and use it as the README does.
 
-`python tools/check_wheel.py FOLDER` takes the only wheel of a folder.
+`python tools/check_wheel.py FOLDER` tests the only wheel of a folder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FILES = (
 
 
 def main(folder: Path) -> None:
-    """Check that the wheel is for every Python since 3.11, brings its kernels and its files, and works."""
+    """Check that the wheel fits every Python since 3.11, contains its kernels and files, and works."""
     wheels = list(folder.glob("*.whl"))
     if len(wheels) != 1:
         raise SystemExit(f"{folder} must hold one wheel. Got {len(wheels)}: run make dist.")
@@ -32,7 +32,7 @@ def main(folder: Path) -> None:
         environment = Path(name)
         venv.create(environment, with_pip=True)
         bin_ = environment / "bin"
-        # no compiler, no corpora: only the environment's own programs are on the path
+        # no compiler, no corpora: only the environment's programs are on the path
         variables = {name: value for name, value in os.environ.items() if not name.startswith("SUREBAYES_")}
         only = {**variables, "PATH": str(bin_), "CC": "no-compiler-here"}
         subprocess.run([bin_ / "python", "-m", "pip", "install", "--quiet", wheels[0].resolve()], check=True, env=only)

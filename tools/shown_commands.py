@@ -1,7 +1,7 @@
-"""Run the shell commands that a page shows, one after the other, as a reader would type them.
+"""Run the shell commands on a page in order, as a reader would type them.
 
 `python tools/shown_commands.py PAGE...` runs them in a new folder, with the `surebayes` of the running Python, and
-stops at the first that fails. Commands that install something are left out. A server is started on free ports, asked
+stops at the first failure. Commands that install something are skipped. A server is started on free ports, asked
 whether it is ready, and stopped.
 """
 
@@ -26,7 +26,7 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def commands(page: Path) -> Iterator[str]:
-    """Return the commands of a page, comments and continuation lines joined away.
+    """Yield the commands of a page, without comments, with continuation lines joined.
 
     Examples
     --------
@@ -41,12 +41,12 @@ def commands(page: Path) -> Iterator[str]:
 
 
 def run(command: str, folder: Path, installing: bool = False, given: dict[str, str] | None = None) -> None:
-    """Run one command in a folder, with the running Python's programs or in an environment that is given.
+    """Run one command in a folder, with the programs of the running Python or of a given environment.
 
     Raises
     ------
     RuntimeError
-        If it fails; the message has what it printed.
+        If it fails; the message contains its output.
     """
     if re.match(r"(python3? -m )?pip install|git clone|make setup|cd |\. ", command) and not installing:
         return
@@ -62,13 +62,13 @@ def run(command: str, folder: Path, installing: bool = False, given: dict[str, s
         text=True,
         timeout=600,
     )
-    # head closes the pipe early: what writes into it ends by SIGPIPE
+    # head closes the pipe early: the writer ends by SIGPIPE
     if finished.returncode not in (0, 141):
         raise RuntimeError(f"{command}\nexit code {finished.returncode}\n{finished.stdout}{finished.stderr}")
 
 
 def serve(command: str, folder: Path, given: dict[str, str]) -> None:
-    """Start a server, wait until it says that it is ready, and stop it."""
+    """Start a server, wait until it is ready, and stop it."""
     http = f"127.0.0.1:{free_port()}"
     elsewhere = re.sub(r"127\.0\.0\.1:\d+", lambda _: f"127.0.0.1:{free_port()}", command)
     with subprocess.Popen(
@@ -87,7 +87,7 @@ def serve(command: str, folder: Path, given: dict[str, str]) -> None:
 
 
 def is_ready(address: str) -> bool:
-    """Whether a server answers that it is ready."""
+    """Return whether a server reports readiness."""
     try:
         with urllib.request.urlopen(f"http://{address}/readyz", timeout=2) as answer:
             return bool(answer.status == 200)
@@ -96,7 +96,7 @@ def is_ready(address: str) -> bool:
 
 
 def free_port() -> int:
-    """Return a port of this machine that nothing uses now."""
+    """Return an unused port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

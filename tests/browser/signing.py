@@ -1,4 +1,4 @@
-"""Who looks at a page, and through what."""
+"""Visitors of the page, and their browsers."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What others try through a browser: scripts in mail, forms of other sites, frames, planted sessions, wrong roles."""
+"""Attacks through a browser: scripts in mail, forms of other sites, frames, planted sessions, wrong roles."""
 
 import http.server
 import threading

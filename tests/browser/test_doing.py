@@ -1,4 +1,4 @@
-"""What pages do: each element does what it says, with scripts and, where that is promised, without."""
+"""Behaviour of pages: each element works, with scripts and, where promised, without."""
 
 import re
 

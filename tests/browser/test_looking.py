@@ -1,4 +1,4 @@
-"""What pages look like to a person: readable by everybody, at every width, in both colours, without scripts."""
+"""Appearance of pages: readable by everybody, at every width, in both colours, without scripts."""
 
 import pytest
 from signing import WIDTHS, sign_in

@@ -1,4 +1,4 @@
-"""Who may read what commands write: the owner alone, whatever the umask; or the group that the settings name."""
+"""Permissions of the commands' files: private to the owner, whatever the umask, or open to the group of the settings."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""What the tests of fits in parts share: invented documents, ways to cut them, and the comparison with one machine."""
+"""Helpers of the cluster's tests: invented documents, partitions, and the comparison with one machine."""
 
 import numpy as np
 from scipy.sparse import csr_array

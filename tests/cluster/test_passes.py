@@ -1,4 +1,4 @@
-"""How answers travel: small, in pieces, and back to the last bit."""
+"""Transport of answers: small, in pieces, and back to the last bit."""
 
 import random
 

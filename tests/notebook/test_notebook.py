@@ -1,4 +1,4 @@
-"""What objects look like in a notebook: well-formed, escaped, and true to their numbers."""
+"""HTML of objects in a notebook: well-formed, escaped, and true to their numbers."""
 
 import html as entities
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The TREC jig: who is told what, when, and the measures."""
+"""The TREC jig: feedback, and the measures."""
 
 import pytest
 from hypothesis import given

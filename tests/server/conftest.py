@@ -1,4 +1,4 @@
-"""A server that several tests share, and a folder for those that want their own."""
+"""Shared server of the tests, and a folder for tests that need a separate one."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""A server in a process of its own, and clients that say exactly what a test wants said."""
+"""A server in a separate process, and clients with full control over the bytes they send."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Clients that mean ill or don't know better: the server keeps serving, says why, and stays small."""
+"""Hostile and faulty clients: the server keeps serving, reports the reason, and stays small."""
 
 import asyncio
 import contextlib
@@ -79,7 +79,7 @@ def impatient(trained, tmp_path_factory):
         ("milter", packet(b"O", b"\0\0\0\6\0\0\1\xff\0\x1f\xff\xff") + packet(b"L", b"A\0b\0"), b"\0\0\0\rO"),
     ],
 )  # fmt: skip
-def test_a_client_that_stops_sending_is_let_go(impatient, mails, listener, start, reply):
+def test_a_client_that_stops_sending_is_disconnected(impatient, mails, listener, start, reply):
     with impatient.connect(listener) as connection:
         connection.sendall(start)
         began = time.monotonic()
@@ -88,7 +88,7 @@ def test_a_client_that_stops_sending_is_let_go(impatient, mails, listener, start
     assert works(impatient, mails)
 
 
-def test_a_slow_trickle_is_let_go(impatient):
+def test_a_slow_trickle_is_disconnected(impatient):
     """A byte now and then keeps no connection alive."""
     with impatient.connect("http") as connection:
         end = time.monotonic() + 45
@@ -193,7 +193,7 @@ def test_a_trickle_in_any_state_ends_in_time(impatient, mails, state):
 
 
 @pytest.mark.parametrize("reads", [True, False])
-def test_a_client_that_reads_no_answer_is_let_go(reads):
+def test_a_client_that_reads_no_answer_is_disconnected(reads):
     class Protocol(BoundedProtocol):
         seconds = 0.02
 

@@ -1,4 +1,4 @@
-"""What a server writes is readable for its owner alone, whatever the umask."""
+"""Permissions of the server's files: private to their owner, whatever the umask."""
 
 import os
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 def numbers_of(ids: Any, n: int) -> list[int]:
-    """Return eight bytes of each of n names, as numbers; ValueError for what can't be names.
+    """Return eight bytes of each of n names, as numbers; raise ValueError for invalid names.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def numbers_of(ids: Any, n: int) -> list[int]:
 
 
 def new_names(told: Container[int], numbers: list[int]) -> NDArray[np.bool_]:
-    """Return which names are new, and come first among these.
+    """Return a mask of new names; of repeated ones only the first is new.
 
     Examples
     --------

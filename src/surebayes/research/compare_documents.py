@@ -33,7 +33,7 @@ MULTILABEL_DEFAULTS = (
 
 
 MEASURES = ("micro_f1", "macro_f1", "accuracy", "lam_percent", *RANKING)
-"""The measures by name; accuracy needs one label a document, lam_percent two classes."""
+"""Measures by name; accuracy needs single labels, lam_percent two classes."""
 
 
 class PlainText(TransformerMixin, BaseEstimator):
@@ -42,7 +42,7 @@ class PlainText(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     reader : {"mail", "text"}, default="mail"
-        What documents are.
+        Kind of the documents.
 
     Examples
     --------
@@ -80,10 +80,10 @@ def steps_of(text: str, reader: str = "mail") -> Any:
     Parameters
     ----------
     text : str
-        As `named_classifiers.classifier_of` reads it, with transformers of counts before it if wanted. `ViewPool` reads
-        documents itself; all remaining classifiers get counts of words.
+        A classifier in the syntax of `named_classifiers.classifier_of`, optionally after transformers of counts. `ViewPool`
+        reads documents itself; all remaining classifiers get counts of words.
     reader : {"mail", "text"}
-        What documents are.
+        Kind of the documents.
 
     Examples
     --------
@@ -125,16 +125,16 @@ def compare_documents(
     documents : sequence of bytes or str
         Messages or texts.
     labels : sequence of str, or of sequences of str
-        Their labels: one each, or none, one or several each. A classifier of one label then answers for each label by
-        itself.
+        Labels of the documents: one each, or any number each. In the second case a single-label classifier is repeated
+        for each label.
     classifiers : sequence of str, optional
-        As `steps_of` reads them.
+        Names in the syntax of `steps_of`.
     reader : {"mail", "text"}
-        What documents are.
+        Kind of the documents.
     run : callable
         `surebayes.research.compare.compare`, or a curve of `surebayes.research.curves`.
     **options
-        Of `run`.
+        Options of `run`.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Two comparisons on real corpora: mail, where false alarms are intolerable, and other text.
 
 `surebayes compare --suite mail` and `--suite text` print the tables; `mail_suite` and
-`text_suite` give the same as data. Everything that is chosen is chosen on training documents: the settings of the peers
-by AUC_0.1 on the last third of the training part, trained on what came before (for other text: on a random third of
+`text_suite` return them as data. Every choice is made on training documents: the settings of the peers
+by AUC_0.1 on the last third of the training part, trained on the part before (for other text: on a random third of
 the first split's training part, once a corpus). The corpora are read from the folder that SUREBAYES_DATA names.
 """
 
@@ -53,7 +53,7 @@ def _result(
 
 
 def _timed(function: Callable[..., tuple[FloatArray, str]], batch: Batch, setting: Any) -> tuple[Any, str, float]:
-    """Run a system and return its CPU time, that of programs it runs and of what it did not have to make included."""
+    """Run a system and return its CPU time, including that of its programs and of the cached data it reused."""
     started = cpu_seconds()
     scores, setting_used = function(batch, batch.labels, setting)
     return scores, setting_used, cpu_seconds() - started + batch.charged
@@ -91,7 +91,7 @@ def mail_suite(
     report: Callable[[SuiteResult], None] = lambda result: None,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> list[SuiteResult]:
-    """Compare on mail: the first third of the stream trains, the rest is scored; and one message at a time.
+    """Run the comparison on mail: the first third of the stream trains, the rest is scored; and one message at a time.
 
     Parameters
     ----------
@@ -102,24 +102,24 @@ def mail_suite(
     online : bool, default=True
         Whether the stream is also judged and learnt message by message.
     systems : iterable of str, optional
-        Only these.
+        A subset of the systems.
     share : float, default=1.0
-        How much of each stream to use, from its start.
+        Leading share of each stream to use.
     jobs : int, default=1
-        Processes; each takes one system on one corpus at a time.
+        Number of processes; each runs one system on one corpus at a time.
     out : path, optional
-        A file that every result is appended to as it comes, a line of JSON each.
+        A file to which each result is appended at once, as a line of JSON.
     resume : bool, default=False
-        Leave out what the file has of the same version and settings.
+        Skip results that the file has for the same version and settings.
     report : callable, optional
-        Called with every result as it comes.
+        Called with each result.
     progress : callable, optional
-        Called with what was done last, how many results there are and how many there will be.
+        Called with the last task, the number of results and their total.
 
     Returns
     -------
     list of SuiteResult
-        In the order of the tables, those of the file included.
+        Results in the order of the tables, including those of the file.
     """
     known = [*OURS, *suite_peers.available()]
     wanted = _wanted(systems, [*known, suite_peers.SLOW])
@@ -197,7 +197,7 @@ def _systems() -> dict[str, Callable[..., tuple[FloatArray, str]]]:
 def _read_mail(name: str, share: float) -> Batch:
     documents, y = _stream(name, share)
     batch = Batch.of(documents, y, len(y) // 3)
-    assert len(batch.train_texts) + len(batch.test_texts) == len(y)  # read for choosing, whatever the system
+    assert len(batch.train_texts) + len(batch.test_texts) == len(y)  # needed for tuning by every system
     return batch
 
 
@@ -205,7 +205,7 @@ _last: dict[Any, Any] = {}
 
 
 def _loaded(key: Any, read: Callable[[], Any]) -> Any:
-    """Keep the corpus that was read last: the parts of a suite that follow each other often share it."""
+    """Cache the last corpus: consecutive parts of a suite often share it."""
     if key not in _last:
         _last.clear()
         _last[key] = read()
@@ -221,7 +221,7 @@ def _stream(name: str, share: float) -> tuple[list[bytes], BoolArray]:
 
 
 def flipped(labels: BoolArray, seed: int, share: float = FLIPPED) -> BoolArray:
-    """Turn a share of the labels around.
+    """Flip a share of the labels.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def text_tasks(name: str, share: float = 1.0) -> list[Batch]:
     name : str
         A corpus of the catalogue.
     share : float, default=1.0
-        How many of the tasks, from the first.
+        Leading share of the tasks.
     """
     corpus = corpora.load(name)
     if name in ("reuters21578", "news20_bydate"):
@@ -314,7 +314,7 @@ def text_suite(
     report: Callable[[SuiteResult], None] = lambda result: None,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> list[SuiteResult]:
-    """Compare on other text: the mean over folds, or over classes set against the rest.
+    """Run the comparison on other text: the mean over folds, or over classes against the rest.
 
     Parameters
     ----------
@@ -322,9 +322,9 @@ def text_suite(
         Corpora: movie reviews, SMS and Ling-Spam in ten folds, the ten largest Reuters topics and the twenty newsgroups
         one against the rest.
     systems : iterable of str, optional
-        Only these.
+        A subset of the systems.
     share : float, default=1.0
-        How many of the folds or classes, from the first.
+        Leading share of the folds or classes.
     jobs, out, resume, report, progress
         As for `mail_suite`.
 

@@ -35,7 +35,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict on a mail, and what may be done about it.
+    """A verdict on a message, and the permitted changes to it.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Judgement:
 
     @property
     def points(self) -> float:
-        """The score on SpamAssassin's scale; 0 in shadow mode."""
+        """The score on SpamAssassin's scale; 0 where the message may not be marked."""
         verdict = self.verdict
         return points(verdict.score, verdict.threshold, self.positive) if self.marks else 0.0
 

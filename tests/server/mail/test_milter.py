@@ -1,4 +1,4 @@
-"""Milter: packets, and what a mail server is told about a mail."""
+"""Milter: packets, and the replies about a message."""
 
 import struct
 
@@ -72,7 +72,7 @@ def test_several_mails_over_one_connection(server, mails):
         assert read_all(connection) == b""
 
 
-def test_the_verdict_is_that_of_the_other_listeners(server, mails):
+def test_the_verdict_equals_that_of_the_other_listeners(server, mails):
     with server.connect("milter") as connection:
         fields = added(MailServer(connection).deliver(mails["spam"]))
     reply = server.spamd("PROCESS", mails["spam"])

@@ -1,4 +1,4 @@
-"""The page without a browser: what it shows, as HTML and as JSON; who may see it; forms that are ours alone."""
+"""The page without a browser: HTML and JSON, access control, protection of forms."""
 
 import contextlib
 import hashlib

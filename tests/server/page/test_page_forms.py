@@ -1,4 +1,4 @@
-"""What forms of the page do: a threshold that is used, mails that are looked at, taught and forgotten."""
+"""Forms of the page: a chosen threshold; messages checked, taught and forgotten."""
 
 import pytest
 from browsing import Browser

@@ -1,4 +1,4 @@
-"""The past on the page: verdicts told and taken back, lessons undone, versions, persons, erasing, other filters."""
+"""History on the page: labels set and cleared, lessons undone, versions, persons, erasure, other filters."""
 
 import asyncio
 import hashlib
@@ -254,7 +254,7 @@ def test_a_token_for_one_person_opens_their_own_alone(opened, service):
 def test_a_mail_is_erased_by_its_name(browser, service):
     judge(service, mail(7))
     asyncio.run(service.teach([mail(7)], "spam", "test"))
-    assert browser.send("/erase/mail", {"message_id": "<7@x>"}).status_code == 422  # nobody said that they are sure
+    assert browser.send("/erase/mail", {"message_id": "<7@x>"}).status_code == 422  # without confirmation
     page = browser.send("/erase/mail", {"message_id": " <7@x> \n", "sure": "yes"}).text
     assert "Found 1 in the model; 1 forgotten" in page
     assert re.search(r"[1-9]\d* remembered verdicts erased", page)

@@ -216,7 +216,7 @@ def _print(comparison: Comparison, measure: str, out: str | None, as_json: bool 
 
 
 def _print_tables(comparison: Comparison, measure: str, tests: Sequence[Mapping[str, Any]]) -> None:
-    """Print measures by classifiers (names are long, so these go by letters), then won/lost and p for each pair."""
+    """Print measures by classifiers (letters stand for the long names), then won/lost and p for each pair."""
     from rich.text import Text
 
     lower = measure.endswith("percent")
