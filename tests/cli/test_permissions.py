@@ -1,4 +1,4 @@
-"""Permissions of the commands' files: private to the owner, whatever the umask, or open to the group of the settings."""
+"""Permissions of the commands' files: private to the owner, whatever the umask, or open to a group by setting."""
 
 import os
 import stat

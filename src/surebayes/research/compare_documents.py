@@ -80,7 +80,7 @@ def steps_of(text: str, reader: str = "mail") -> Any:
     Parameters
     ----------
     text : str
-        A classifier in the syntax of `named_classifiers.classifier_of`, optionally after transformers of counts. `ViewPool`
+        Classifier in the syntax of `named_classifiers.classifier_of`, perhaps after transformers of counts. `ViewPool`
         reads documents itself; all remaining classifiers get counts of words.
     reader : {"mail", "text"}
         Kind of the documents.
