@@ -329,17 +329,18 @@ def test_threshold_at_is_the_lowest_within_the_rate(negatives, tenths):
 
 @given(
     st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=1, max_size=12),
-    st.integers(1, 9),
-    st.integers(1, 9),
+    st.tuples(*[st.integers(0, 9)] * 2).filter(any),
+    st.tuples(*[st.integers(-5, 5)] * 2),
 )
-def test_cost_threshold_is_the_cheapest(rows, false_alarm, miss):
+def test_cost_threshold_is_the_cheapest(rows, errors, right):
+    """Whatever right answers cost, and also where one kind of error costs nothing more."""
     scores, positive = (np.array(column) for column in zip(*rows))
+    table = [[right[0], right[0] + errors[0]], [right[1] + errors[1], right[1]]]
 
     def cost(t):
-        return ((scores > t) & ~positive).sum() * false_alarm + ((scores <= t) & positive).sum() * miss
+        return sum(table[int(truth)][int(score > t)] for score, truth in zip(scores, positive))
 
-    chosen = decide.cost_threshold(scores, positive, [[1, 1 + false_alarm], [miss, 0]])
-    assert cost(chosen) == min(cost(t) for t in [-100, *scores])
+    assert cost(decide.cost_threshold(scores, positive, table)) == min(cost(t) for t in [-100, *scores])
 
 
 @pytest.mark.parametrize(
