@@ -1,4 +1,4 @@
-"""The errors of a model on disk, which `surebayes.errors` has with all others: a module that is quickly imported."""
+"""Errors of a model on disk, apart from the rest of `surebayes.errors` for a fast import."""
 
 
 class SurebayesError(Exception):

@@ -1,4 +1,4 @@
-"""Every error that surebayes raises on purpose, and what each means to a shell and to an HTTP client.
+"""All errors that surebayes raises on purpose, with their exit codes and HTTP statuses.
 
 ::
 
@@ -21,7 +21,7 @@
         ├── NotEnoughNegatives
         └── NotEnoughPositives
 
-The first five are in a module of their own, which is all that the command that filters one mail imports.
+The first five are in a module of their own, so that `surebayes filter` imports nothing else.
 """
 
 import math
@@ -86,7 +86,7 @@ class UnknownCorpus(SurebayesError, ValueError):
 
 
 class CorpusMissing(SurebayesError, FileNotFoundError):
-    """A corpus that the folder doesn't hold; the message says what was looked for and where to get it."""
+    """A corpus that is missing from the folder; the message names the files and their source."""
 
 
 class MalformedCorpus(SurebayesError, ValueError):
@@ -94,7 +94,7 @@ class MalformedCorpus(SurebayesError, ValueError):
 
 
 class QuotaReached(SurebayesError):
-    """A person has as many lessons, or as many bytes, as they may have."""
+    """A person's quota of lessons or bytes is used up."""
 
 
 class PartFailed(SurebayesError):
@@ -123,7 +123,7 @@ class PartFailed(SurebayesError):
 
 
 def smallest_rate(n: int, confidence: float) -> float:
-    """Smallest error rate that `n` error-free rows can vouch for: 1 - (1 - confidence)^(1/n).
+    """Smallest error rate that `n` error-free rows can certify: 1 - (1 - confidence)^(1/n).
 
     Examples
     --------
@@ -134,9 +134,9 @@ def smallest_rate(n: int, confidence: float) -> float:
 
 
 class TooFewDocuments(SurebayesError, ValueError):
-    """Too few documents of a class for the promise; says how many are needed and what can be promised instead.
+    """Too few documents of a class for the promise; the message has the number needed and a feasible promise.
 
-    `dependent` more did not count: copies of others, or of the same groups.
+    `dependent` more did not count: copies, or documents of the same groups.
     """
 
     documents = "documents"
@@ -175,7 +175,7 @@ class TooFewDocuments(SurebayesError, ValueError):
 
 
 class NotEnoughNegatives(TooFewDocuments):
-    """Too few negatives to vouch for a false-positive rate.
+    """Too few negatives to certify a false-positive rate.
 
     Attributes
     ----------
@@ -198,7 +198,7 @@ class NotEnoughNegatives(TooFewDocuments):
 
 
 class NotEnoughPositives(TooFewDocuments):
-    """Too few positives to vouch for a recall.
+    """Too few positives to certify a recall.
 
     Attributes
     ----------
@@ -232,9 +232,9 @@ EXIT_CODES = {
     130: "interrupted (Ctrl-C)",
     141: "the program reading the output has ended",
 }
-"""Every exit code and what it means; docs/commands.md shows this table."""
+"""Exit codes and their meanings, as shown in docs/commands.md."""
 
-# The first class of an error's family that is named here decides: exit code, HTTP status.
+# Exit code and HTTP status by error class; the first matching base class decides.
 _MEANING: dict[type[BaseException], tuple[int, int]] = {
     Busy: (75, 503),
     NoModel: (66, 404),
@@ -269,7 +269,7 @@ _LOCKED = ("database is locked", "database table is locked")
 
 
 def _meaning(error: BaseException) -> tuple[int, int]:
-    sqlite3 = sys.modules.get("sqlite3")  # who never loaded it can't have raised its errors
+    sqlite3 = sys.modules.get("sqlite3")  # its errors can't occur unless it is loaded
     if sqlite3 is not None and isinstance(error, sqlite3.Error):
         return _MEANING[Busy if str(error) in _LOCKED else StoreError]
     for family in type(error).__mro__:
@@ -279,7 +279,7 @@ def _meaning(error: BaseException) -> tuple[int, int]:
 
 
 def exit_code(error: BaseException) -> int:
-    """Return the exit code of an error; 70 for what nobody foresaw.
+    """Return the exit code of an error; 70 for an unexpected one.
 
     Examples
     --------
@@ -290,7 +290,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def http_status(error: BaseException) -> int:
-    """Return the HTTP status of an error; 500 for what nobody foresaw.
+    """Return the HTTP status of an error; 500 for an unexpected one.
 
     Examples
     --------

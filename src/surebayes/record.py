@@ -1,4 +1,4 @@
-"""Values whose fields are declared once: the class body lists them, and everything else follows from the list.
+"""Record classes: fields are declared once in the class body, and all methods follow from them.
 
 `surebayes filter` starts in milliseconds and loads this module: no dataclasses (4 ms), no typing, no code that is
 compiled at start-up.

@@ -1,4 +1,4 @@
-"""How well scores tell two classes apart, in a few figures with intervals: what `train` ends with.
+"""Figures, with intervals, on how well scores separate two classes, for the report of `train`.
 
 Without numpy and without resampling, because a training of thousands of mails takes less than half a second, and the
 bootstrap of `surebayes.filter.evaluation` a second for as many scores.

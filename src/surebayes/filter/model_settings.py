@@ -1,4 +1,4 @@
-"""What a filter is set to, besides what it has learnt: thresholds, promises, weights."""
+"""Settings of a filter's model: thresholds, promises, weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a new filter: what may be in it before, and what is removed when its creation fails."""
+"""The folder of a new filter: checks before its creation, and cleanup after a failure."""
 
 from __future__ import annotations
 

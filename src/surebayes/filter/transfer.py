@@ -1,4 +1,4 @@
-"""A filter as text: what it knows, a line for every message."""
+"""Dump and restore of a filter as text, with a line for every message."""
 
 from __future__ import annotations
 

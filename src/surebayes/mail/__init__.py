@@ -1,7 +1,7 @@
-"""Mail to text: bytes to a `Message`, header fields and the tokens they give.
+"""Mail to text: from bytes to a `Message`, header fields and header tokens.
 
-The kernel in C reads most mails; the readers in Python (`readers`, `mime`, `html`) read those that it leaves to them,
-and all where it isn't built. `mail_kernel` is the kernel, or what takes its place.
+The kernel in C reads most messages; the readers in Python (`readers`, `mime`, `html`) read the rest, and all messages
+where the kernel isn't built. `mail_kernel` returns the kernel or its fallback.
 """
 
 from surebayes.kernels import kernel

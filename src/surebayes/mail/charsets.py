@@ -1,4 +1,4 @@
-"""Character sets: what a label means and what bytes say in it, by the Encoding Standard of the web (WHATWG).
+"""Character sets: labels and decoders by the Encoding Standard of the web (WHATWG).
 
 Mail and web agree in practice: who writes ``iso-8859-1`` means Windows-1252, who writes ``gb2312`` means GBK. Two
 things differ here, because a filter wants to see more and runs nothing: labels that browsers refuse (HZ, ISO-2022-KR)

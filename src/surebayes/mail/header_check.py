@@ -1,4 +1,4 @@
-"""Whether documents can be mail: most of them start with a header."""
+"""Check whether documents are mail: most messages start with a header."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VISIBLE = bytes(range(ord("!"), ord("~") + 1))
 
 
 class HeaderCheck:
-    """Looks at whether the first documents of a training are mail, as they are taken to be by default.
+    """Checks whether the first documents of a training are mail, the default.
 
     Examples
     --------
@@ -31,14 +31,14 @@ class HeaderCheck:
 
     @classmethod
     def of(cls, documents: Iterable[bytes | str]) -> HeaderCheck:
-        """Look at the first of these documents."""
+        """Check the first of these documents."""
         check = cls()
         for document in islice(documents, cls._LOOKED_AT):
             check._look(document)
         return check
 
     def watched(self, documents: Iterable[tuple[bytes | str, Any]]) -> Iterator[tuple[bytes | str, Any]]:
-        """Yield documents and their labels as they come."""
+        """Yield documents and their labels unchanged, checking the first ones."""
         rest = iter(documents)
         for document in islice(rest, self._LOOKED_AT):
             self._look(document[0])
@@ -51,12 +51,12 @@ class HeaderCheck:
 
     @property
     def without_header(self) -> bool:
-        """Whether most of what was seen can't be mail."""
+        """Whether most checked documents can't be mail."""
         return self._with_header < self._seen / 2
 
     @property
     def with_header(self) -> bool:
-        """Whether most of what was seen can be mail."""
+        """Whether most checked documents can be mail."""
         return self._with_header > self._seen / 2
 
 

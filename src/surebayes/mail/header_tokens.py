@@ -1,4 +1,4 @@
-"""Tokens from a mail's header: what a filter learns from it besides the text."""
+"""Tokens from a message's header, which a filter learns besides the text."""
 
 from surebayes.mail import mail_kernel
 from surebayes.mail.headers import content_kind, decode_header, parameter

@@ -1,4 +1,4 @@
-"""Is this text of HTML to be seen? Colours, sizes and the style attribute, as `kernels/mail/html_style.c` has them."""
+"""Visibility of HTML text: colours, sizes and the style attribute, as `kernels/mail/html_style.c` has them."""
 
 import re
 

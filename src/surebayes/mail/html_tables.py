@@ -1,4 +1,4 @@
-"""What the elements of HTML mean for text, and the names of colours.
+"""Tables of HTML elements by their effect on text, and the names of colours.
 
 `tools/kernel_tables.py` writes `kernels/mail/html_tables.c` from these tables, with the character references of
 Python's `html.entities`.

@@ -1,11 +1,10 @@
 """Mail to text: bytes in, a `Message` out, in linear time and within hard limits.
 
-The reader works on the bytes themselves: the kernel finds the header fields it needs, multiparts are cut at their
-boundary lines, text parts decoded with binascii and Python's codecs. The standard library's parser is not used: it
-costs 18 ms of start-up and has inputs that take it quadratic time. For the start-up there is also no `re` here (5 ms)
-and no `hashlib` (2.7 ms).
+The reader works on bytes: the kernel finds the header fields, multiparts are cut at their boundary lines, text parts
+are decoded with binascii and Python's codecs. The standard library's parser is not used: it costs 18 ms of start-up and
+takes quadratic time on some inputs. To save start-up time, `re` (5 ms) and `hashlib` (2.7 ms) are not imported either.
 
-Nothing here raises on any bytes. A message that goes over a limit is read up to it and marked ``truncated``.
+No input raises an error. A message beyond a limit is read up to it and marked ``truncated``.
 """
 
 try:  # hashlib loads OpenSSL (2.7 ms of start-up); this is the same function, built into Python
@@ -53,7 +52,7 @@ _HELPERS = _known_kinds, content_kind, decode_text, decode_base64, filename  # w
 
 
 class Message:
-    r"""What a filter sees of a mail.
+    r"""A message as a filter reads it.
 
     Attributes
     ----------
@@ -112,14 +111,14 @@ class Message:
 
     @property
     def headers(self) -> Headers:
-        """The header fields, decoded when first asked for: most of a mail's header is never looked at."""
+        """The header fields, decoded on demand: most of a header is never used."""
         if self._headers is None:
             limits = self._limits
             self._headers = Headers.read(self._head, limits.headers, limits.header_length, limits.encoded_words)
         return self._headers
 
     def some_headers(self, fields: "re.Pattern[bytes]") -> Headers:
-        """Return the header fields that a pattern finds whole, folded lines included; for whoever needs but a few."""
+        """Return only the header fields that match a pattern, which must include their folded lines."""
         limits = self._limits
         if self._headers is not None or self._head.count(b"\n") >= limits.headers:
             return self.headers
@@ -128,7 +127,7 @@ class Message:
 
     @property
     def fingerprint(self) -> str:
-        """What names the content: see `fingerprint_of`."""
+        """The hash of the content; see `fingerprint_of`."""
         if self._fingerprint is None:
             content = None
             if self._identity or self._headers is None:
@@ -141,7 +140,7 @@ class Message:
 
     @property
     def message_id(self) -> str:
-        """The Message-ID, decoded; empty where there is none."""
+        """The Message-ID, decoded; empty if missing."""
         if self._identity:
             return decode_header(self._identity)
         return (self._headers.get("message-id") or "") if self._headers is not None else ""
@@ -170,7 +169,7 @@ class Message:
 
 
 def written_forms(message_id: str) -> list[str]:
-    """Return the ways in which one Message-ID may stand in a header: people leave out its brackets.
+    """Return the forms of a Message-ID in a header, with and without brackets.
 
     Examples
     --------
@@ -183,10 +182,10 @@ def written_forms(message_id: str) -> list[str]:
 
 
 def fingerprint_of(text: str) -> str:
-    r"""Name a plain text by its content: 32 hexadecimal digits.
+    r"""Return the fingerprint of a plain text: 32 hexadecimal digits.
 
     Runs of white space count as one blank. A mail's fingerprint is the same function of its decoded subject and text
-    together with its Message-ID; so it doesn't change when a server adds or reorders header fields, folds them anew,
+    together with its Message-ID; so it doesn't change when a server adds or reorders header fields, refolds them,
     changes line ends, or sends the same text in another transfer encoding or character set.
 
     Examples
@@ -207,7 +206,7 @@ def read_message(
     link_targets: bool = False,
     fallback_charset: str | None = None,
 ) -> Message:
-    r"""Read one mail.
+    r"""Read a message.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Whole mails in Python: for installations without a compiler, and for the few mails that the kernel leaves to it."""
+"""The reader of whole messages in Python: without a compiler, and for the few messages that the kernel leaves to it."""
 
 import binascii
 

@@ -1,6 +1,6 @@
-"""Mails that the kernel reads alone, many at once; the start of a mail as views read it; how much of a mail is read.
+"""Batch reading of messages by the kernel alone, and the limits of reading.
 
-Most mail takes no more than this: `surebayes filter` imports the reader in Python only for the rest.
+Most mail needs no more than this: `surebayes filter` imports the reader in Python only for the rest.
 """
 
 from surebayes.mail import mail_kernel

@@ -1,6 +1,6 @@
-"""The functions of the mail kernel in Python: for what it leaves to them, where it isn't built, and to test it against.
+"""The functions of the mail kernel in Python: its fallback, and the reference for its tests.
 
-HTML is read by `html`, whole mails by `mime`.
+HTML is read by `html`, whole messages by `mime`.
 """
 
 from surebayes.mail.header_tables import COMMON, FILTERS, MOST_ATTACHMENTS, MOST_NAMES, MOST_TOKENS, READ, TRANSPORT

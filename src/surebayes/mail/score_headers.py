@@ -1,4 +1,4 @@
-"""Scores that other filters left in mail: SpamAssassin, rspamd, bogofilter, or any header with a number in it."""
+"""Scores of other filters in mail headers: SpamAssassin, rspamd, bogofilter, or any field with a number."""
 
 from __future__ import annotations
 

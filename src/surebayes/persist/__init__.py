@@ -1,1 +1,1 @@
-"""Models on disk, without pickle: a folder of arrays and the manifest that vouches for it."""
+"""Models on disk, without pickle: a folder of arrays and a manifest with their checksums."""

@@ -1,6 +1,6 @@
-"""Fitted estimators on disk, without pickle: `save` writes a folder, `load` reads it back and never runs what it reads.
+"""Fitted estimators on disk, without pickle: `save` writes a folder, `load` reads it and never executes its content.
 
-A folder holds ``manifest.json`` (what the estimator is, its parameters and what it learnt) and one file of arrays in
+A folder holds ``manifest.json`` (class, parameters and learnt attributes) and one file of arrays in
 the safetensors format. Loading builds only the classes named in this module, and reads every file whole, checked by
 size and SHA-256. docs/format.md has the details and the policy of versions.
 """

@@ -1,8 +1,8 @@
-"""A loaded estimator is used once before it is handed over: what doesn't fit together shows here, and not later.
+"""Trial use of a loaded estimator, so that inconsistent files fail on load and not later.
 
-A file may have the right checksum and say impossible things: a smoothing that is a text, a table without a row, NaN.
-Parameters are held against the rules that `fit` holds them against; then a document of no meaning goes through
-everything that scores, and every score must be a number.
+A file may have a valid checksum and impossible content: a text as smoothing, a table without rows, NaN. Parameters are
+checked by the rules of `fit`; then a dummy document passes through all scoring methods, and every score must be a
+number.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _check_numbers(name: str, result: Any) -> None:
 
 
 def _sample(estimator: Any) -> Any:
-    """Return documents as an estimator takes them: texts, or rows of counts; None where that can't be told."""
+    """Return documents in the form that an estimator takes: texts, or rows of counts; None if unknown."""
     if hasattr(estimator, "steps"):
         return _sample(estimator.steps[0][1])
     if hasattr(estimator, "transformer_list"):

@@ -1,11 +1,10 @@
-"""A folder of arrays and the manifest that vouches for them: written whole or not at all, checked before use.
+"""A folder of arrays and a manifest with their checksums: written atomically, checked before use.
 
-Array files get names of their own and are flushed to disk; then the manifest is renamed over the old one and the
-folder flushed. Whoever reads sees the old model or the new one, at whatever moment the power fails.
+Array files get unique names and are flushed to disk; then the manifest is renamed over the old one and the folder is
+flushed. A reader sees the old model or the new one, even after a power failure.
 
-Several users may share a folder: a file takes the folder's group and permissions, whatever the umask of the process
-that writes it. Whoever reads a file holds its bytes, not a mapping of it, so nobody is harmed by somebody who writes
-over it.
+Several users may share a folder: a file takes the folder's group and permissions, whatever the umask of the writing
+process. Readers hold a file's bytes, not a mapping, so that overwriting it harms nobody.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ import time
 from surebayes.errors import BadModel, Busy
 from surebayes.persist.manifest import FORMAT, NAME, VERSION, dumped, seal
 
-TYPE_CHECKING = False  # a lesson by command goes this way: no typing, json or hashlib before they are needed
+TYPE_CHECKING = False  # single lessons by command import this module: no typing, json or hashlib before they are needed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     import numpy as np
 
-# the safetensors names of what numpy can map as it is
+# safetensors names of the types that numpy can map directly
 _TYPES = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8",
     "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
@@ -36,9 +35,9 @@ _ENDINGS = (".safetensors", ".table")
 MAX_HEADER = 100_000_000
 _PIECE = 2**18
 _QUICKLY_HASHED = 2**20
-_SLOWLY_WRITTEN = 2**22  # bytes from which on they are hashed on another thread than they are written
+_SLOWLY_WRITTEN = 2**22  # from this size in bytes, a second thread hashes
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # to open a named pipe would wait for its writer
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a named pipe would wait for its writer
 
 
 def write_arrays(
@@ -53,11 +52,11 @@ def write_arrays(
 
 
 def _sha256(size: int) -> Any:
-    """Return what hashes so many bytes. hashlib loads OpenSSL, for 5 ms: below a megabyte Python's own is quicker."""
+    """Return a hasher for `size` bytes: hashlib loads OpenSSL in 5 ms; below a megabyte Python's own is faster."""
     for module in ("_sha2", "_sha256") if size < _QUICKLY_HASHED else ():
         try:
             return __import__(module).sha256()
-        except ImportError:  # the one has another name in Python 3.11
+        except ImportError:  # it has another name in Python 3.11
             continue
     import hashlib
 
@@ -65,7 +64,7 @@ def _sha256(size: int) -> Any:
 
 
 def write_file(folder: str, stem: str, ending: str, *parts: Any) -> dict[str, Any]:
-    """Write a file, given in parts, under a name made of its content, flushed; return its entry for the manifest."""
+    """Write a file, given in parts, under a name from its hash, flushed; return its entry for the manifest."""
     size = sum(memoryview(part).nbytes for part in parts)
     digest = _sha256(size)
     finish = _begin(lambda: _update(digest, parts)) if size >= _SLOWLY_WRITTEN else None
@@ -92,20 +91,20 @@ def _update(digest: Any, parts: Iterable[Any]) -> None:
 
 
 def _begin(work: Callable[[], None]) -> Callable[[], None]:
-    """Do something on a thread of its own, and return what waits for it."""
+    """Run a function on a thread, and return a function that waits for it."""
     import threading
 
     thread = threading.Thread(target=work, daemon=True)
     try:
         thread.start()
-    except RuntimeError:  # the system has no thread left to give
+    except RuntimeError:  # no more threads
         work()
         return lambda: None
     return thread.join
 
 
 def size_of(folder: str) -> int:
-    """Return how many bytes the files of a folder have: none, one that goes meanwhile, or where there is no folder."""
+    """Return the total bytes of a folder's files; 0 for a missing folder, or for a file removed meanwhile."""
     size = 0
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
@@ -115,17 +114,17 @@ def size_of(folder: str) -> int:
 
 
 def put(folder: str, name: str, content: bytes) -> None:
-    """Write a file under a temporary name, flush it to disk, and give it its name."""
+    """Write a file under a temporary name, flush it to disk, and rename it."""
     _put(folder, name, (content,), lambda: name)
 
 
 def put_pieces(folder: str, name: str, pieces: Iterable[bytes]) -> None:
-    """Do what `put` does for a content that comes in pieces."""
+    """Like `put`, for content in pieces."""
     _put(folder, name, pieces, lambda: name)
 
 
 def _put(folder: str, stem: str, pieces: Iterable[Any], name: Callable[[], str]) -> None:
-    """Write a file under a temporary name, flush it to disk, and give it the name that is known when it is written."""
+    """Write a file under a temporary name, flush it to disk, and rename it to a name that depends on its content."""
     temporary = os.path.join(folder, f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}-{stem}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS, 0o600)
     try:
@@ -143,11 +142,11 @@ def _put(folder: str, stem: str, pieces: Iterable[Any], name: Callable[[], str])
 
 
 def adopt(file: int, folder: str) -> None:
-    """Give an open file the group and the permissions of its folder, and its owner too where this process is root's.
+    """Give an open file the group and the permissions of its folder, and if this process is root its owner.
 
-    Whoever may read the folder may read its files, and whoever may write to it may write to them. A file whose group
-    can't be changed is no business of the group that it has. A file that goes by other names too stays as it is: who
-    may write to the folder could have put it there for root to give it away.
+    Users who may read or write the folder may read or write its files. A file whose group can't be changed gets no
+    permissions for its group. A file with several hard links stays as it is: a user with write access to the folder
+    could have planted it, for root to give it away.
     """
     if os.name == "nt":  # pragma: no cover - files inherit there
         return
@@ -165,12 +164,12 @@ def adopt(file: int, folder: str) -> None:
     if now.st_gid != wanted.st_gid:
         mode &= ~0o060
     if stat.S_IMODE(now.st_mode) != mode:
-        with contextlib.suppress(PermissionError):  # another user's: then it is that user's to open it
+        with contextlib.suppress(PermissionError):  # another user's file: only that user may change it
             os.chmod(at, mode)
 
 
 def make_private(path: str) -> bool:
-    """Make a folder that its owner alone may use, whatever the umask; whether it was made.
+    """Create a private folder, whatever the umask; return whether it was created.
 
     One that is there becomes as private. Its group keeps what it may where the folder has the set-group-ID bit, which
     is set to share it: not so group's permissions alone, which come with some umasks. A new folder in such a one is
@@ -194,7 +193,7 @@ def make_private(path: str) -> bool:
     elif not now & stat.S_ISGID:
         wanted &= ~0o070
     if wanted != now:
-        with contextlib.suppress(PermissionError):  # another user's: it is that user's to open it
+        with contextlib.suppress(PermissionError):  # another user's folder: only that user may change it
             os.chmod(path, wanted)
     return made
 
@@ -252,7 +251,7 @@ def adopt_named(folder: str, *names: str) -> None:
 
 
 def _pieces(part: Any) -> Iterator[memoryview]:
-    """Cut a buffer up: what was just hashed is still in the cache, and a write of 30 MB takes ten times as long."""
+    """Split a buffer into pieces that stay in the cache from hashing to writing; 30 MB at once take ten times as long."""
     whole = memoryview(part).cast("B")
     for start in range(0, len(whole), _PIECE):
         yield whole[start : start + _PIECE]
@@ -266,7 +265,7 @@ def put_manifest(folder: str, kind: str, body: dict[str, Any]) -> None:
 
 
 def flush_folder(folder: str) -> None:
-    """Make renames in a folder last."""
+    """Flush a folder, so that renames in it are durable."""
     if os.name == "nt":  # pragma: no cover - folders can't be flushed there
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -277,7 +276,7 @@ def flush_folder(folder: str) -> None:
 
 
 def checked_entry(entry: Any) -> tuple[str, int, str]:
-    """Return file name, size and digest of a manifest's entry; BadModel if it is none, or names a file elsewhere."""
+    """Return file name, size and digest of a manifest's entry; BadModel for an invalid one, or a file elsewhere."""
     try:
         name, size, digest = entry["file"], entry["size"], entry["sha256"]
     except (TypeError, KeyError):
@@ -294,7 +293,7 @@ def checked_entry(entry: Any) -> tuple[str, int, str]:
 
 
 def read_file(folder: str, entry: Any) -> bytearray:
-    """Read a file of the manifest; BadModel where its size or SHA-256 differs.
+    """Read a file of the manifest; BadModel if its size or SHA-256 differs.
 
     The bytes that are returned are the bytes that were checked, whatever becomes of the file.
     """
@@ -308,13 +307,13 @@ def read_file(folder: str, entry: Any) -> bytearray:
 
 
 def check_file(folder: str, entry: Any) -> None:
-    """Check a file of the manifest by its size and SHA-256; BadModel where they differ."""
+    """Check a file of the manifest by its size and SHA-256; BadModel if they differ."""
     for _ in _checked(folder, entry):
         pass
 
 
 def _checked(folder: str, entry: Any) -> Iterator[bytes]:
-    """Yield a file in pieces; BadModel, at the end, where they are not what the manifest says."""
+    """Yield a file in pieces; BadModel at the end if size or SHA-256 differs from the manifest."""
     name, size, expected = checked_entry(entry)
     where, digest, left = os.path.join(folder, name), _sha256(size), size
     try:
@@ -370,7 +369,7 @@ def _arrays(content: bytearray, where: str) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def remove_others(folder: str, keep: Iterable[str], endings: tuple[str, ...] = _ENDINGS) -> None:
-    """Remove array files that no manifest names any more, and leftovers of writers that were interrupted."""
+    """Remove array files that no manifest names any more, and leftovers of interrupted writers."""
     wanted = {NAME, *keep}
     for name in os.listdir(folder):
         if name not in wanted and (name.endswith(endings) or name.startswith(_TEMPORARY)):
@@ -380,7 +379,7 @@ def remove_others(folder: str, keep: Iterable[str], endings: tuple[str, ...] = _
 
 @contextlib.contextmanager
 def locked(folder: str, wait: float = 10.0, shared: bool = False) -> Iterator[None]:
-    """Hold the folder's lock: one writer at a time, also across processes; it goes with the process that held it.
+    """Hold the folder's lock: one writer at a time, across processes; it ends with the process that holds it.
 
     Whoever came first has it first. Busy is raised where one writer has kept it for `wait` seconds; as long as others
     have their turns, the wait goes on.
@@ -399,7 +398,7 @@ def locked(folder: str, wait: float = 10.0, shared: bool = False) -> Iterator[No
                     fcntl.flock(handle, kind | fcntl.LOCK_NB)
                     if _is_there(handle, folder):
                         break
-                    os.close(handle)  # the file was removed while others waited for it: to hold it keeps nobody out
+                    os.close(handle)  # the file was removed meanwhile: its lock excludes nobody
                     handle = _open_lock(folder)
                     ticket = _take_ticket(handle)
                     continue
@@ -446,7 +445,7 @@ def _take_ticket(handle: int) -> int:
 
 
 def _first_ahead(handle: int, ticket: int) -> int:
-    """Return the ticket of one who came before; 0 if there is none."""
+    """Return the ticket of an earlier waiter; 0 if there is none."""
     if not ticket:
         return 0
     import fcntl

@@ -1,7 +1,7 @@
-"""What a process that was killed leaves beside its work, and how the next one finds that it is nobody's.
+"""Leftovers of killed processes: temporary files and folders, recognised by their missing locks.
 
-Whoever works on a folder or a file that isn't in its place yet holds a lock on it, which ends with the process. What
-has such a name and no lock is removed by the next who works there.
+A process holds a lock on a temporary file or folder until it is renamed; the lock ends with the process. The next
+process that works there removes those without a lock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DAY = 86_400.0
 
 
 def leftovers(folder: str) -> list[str]:
-    """Return the paths in a folder that processes which are gone have left there."""
+    """Return the leftovers in a folder."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -31,7 +31,7 @@ def leftovers(folder: str) -> list[str]:
 
 def _is_nobodys(path: str, name: str) -> bool:
     try:
-        if _OF_EARLIER_RELEASES.fullmatch(name):  # those held no lock, so that only time tells
+        if _OF_EARLIER_RELEASES.fullmatch(name):  # they held no lock: only their age counts
             is_filter = os.path.exists(os.path.join(path, "journal.sqlite"))
             return is_filter and time.time() - os.stat(path).st_mtime > _DAY
         if not _OURS.match(name):
@@ -67,12 +67,12 @@ def _is_of_a_dead_process(name: str) -> bool:
 
 
 def remove_leftovers(folder: str) -> list[str]:
-    """Remove what `leftovers` returns; return what is gone."""
+    """Remove leftovers; return the removed paths."""
     return [path for path in leftovers(folder) if remove(path)]
 
 
 def remove(path: str) -> bool:
-    """Remove a file, or a folder with all in it; whether it is gone."""
+    """Remove a file, or a folder with its content; return whether it is gone."""
     shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(OSError):
         os.unlink(path)
@@ -81,7 +81,7 @@ def remove(path: str) -> bool:
 
 @contextlib.contextmanager
 def scratch_folder(beside: str, kind: str) -> Iterator[str]:
-    """Make a folder in another one, for what will be moved from there to its place; it goes at the end.
+    """Create a temporary folder for files that will be moved into place; it is removed at the end.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def _made(beside: str, kind: str) -> tuple[str, int]:
         made = tempfile.mkdtemp(prefix=f".surebayes-{kind}-", dir=beside)
         try:
             handle = os.open(made, os.O_RDONLY)
-        except FileNotFoundError:  # one who tidies up was quicker
+        except FileNotFoundError:  # another process cleaned up meanwhile
             continue
         fcntl.flock(handle, fcntl.LOCK_EX)
         if os.path.exists(made):
@@ -114,7 +114,7 @@ def _made(beside: str, kind: str) -> tuple[str, int]:
 
 
 def new_file(beside: str) -> tuple[str, int]:
-    """Make a file in a folder for its owner alone, to be given its name when it is whole; return its path and handle.
+    """Create a private temporary file in a folder, to be renamed when complete; return its path and handle.
 
     It is locked as long as the handle is open; what was left there before is removed.
     """

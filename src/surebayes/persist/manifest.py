@@ -1,8 +1,7 @@
-"""manifest.json: what a model folder holds, sealed with a checksum of its own bytes.
+"""manifest.json: the description of a model folder, sealed with a checksum of its bytes.
 
-Every program that reads a folder starts here, also the one that must start in milliseconds: so there is no `json`
-(it brings `re` along, a third of the start-up of Python) but the scanner below it, and no `zlib` but what the kernel
-has of it.
+Every program that reads a folder starts here, including one that must start in milliseconds. So this module uses the
+scanner below `json` (which imports `re`, a third of Python's start-up), and the kernel's checksum instead of `zlib`.
 """
 
 import os

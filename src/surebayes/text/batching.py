@@ -1,4 +1,4 @@
-"""How both vectorizers reach the text kernel: documents in chunks, by threads, and counted rows back as one matrix."""
+"""Batching for the text kernel: documents in chunks on threads, and counted rows joined into one matrix."""
 
 from __future__ import annotations
 

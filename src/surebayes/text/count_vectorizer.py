@@ -1,8 +1,7 @@
 """Text to matrix: scikit-learn's CountVectorizer and HashingVectorizer, the same result many times faster.
 
-The work is done by the kernel (`_text`, or its reference in Python). What the kernel doesn't know (a tokenizer,
-preprocessor, analyzer or token pattern of one's own) goes through scikit-learn's own code, so that every parameter
-means what it means there.
+The kernel does the work (`_text`, or its reference in Python). Custom tokenizers, preprocessors, analyzers and token
+patterns fall back to scikit-learn's code, so that every parameter has the same meaning.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         self.max_bytes = max_bytes
         self.n_jobs = n_jobs
 
-    # The vocabulary lives in the kernel (_terms, and _columns: the column of each id) or in a dict (_dict), or both.
+    # The vocabulary is in the kernel (_terms, and _columns: the column of each id) or in a dict (_dict), or both.
     _dict: dict[Any, int] | None
     _terms: Vocabulary | None
     _columns: np.ndarray | None
@@ -140,7 +139,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         self._dict, self._terms, self._columns = None, terms, columns
 
     def _known(self) -> tuple[Vocabulary, np.ndarray]:
-        """Return what the kernel holds: the terms, and the column of each id."""
+        """Return the kernel's vocabulary: the terms, and the column of each id."""
         assert self._terms is not None
         assert self._columns is not None
         return self._terms, self._columns

@@ -1,4 +1,4 @@
-"""Documents from whatever holds them: lists, arrays, generators, columns of Arrow, pandas and Polars."""
+"""Documents from containers: lists, arrays, generators, columns of Arrow, pandas and Polars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents one after the other, from files of any size, in bounded memory."""
+"""Streams of documents from files of any size, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the kernels in C must equal: the same functions in Python, which serve where the kernels are not built."""
+"""Reference implementations of the C kernels in Python, and the fallback where the kernels are not built."""

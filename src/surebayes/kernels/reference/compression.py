@@ -1,4 +1,4 @@
-"""What the journal keeps: content as a block of LZ4, to the byte that of `pool/compression.c`; columns as gaps."""
+"""Compression of journal rows: content as a block of LZ4, byte for byte as in `pool/compression.c`; columns as gaps."""
 
 from __future__ import annotations
 

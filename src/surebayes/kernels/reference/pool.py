@@ -1,7 +1,7 @@
-"""Columns to counts to opinions in plain Python: what the pool's kernel must equal to the last bit of a score.
+"""The pool kernel in plain Python, from columns to counts to opinions, with bit-identical scores.
 
-Tables, rows, sums and experts are objects with the attributes that `surebayes.pool` gives them; the compiled kernel
-reads the same ones.
+Tables, rows, sums and experts are objects with the attributes from `surebayes.pool`, which the compiled kernel reads,
+too.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def score(
     copied: int = 0,
     copies: int = 0,
 ) -> None:
-    """Ask experts about documents, for each class that is told from the rest. One document is a batch of one.
+    """Compute the experts' opinions on documents, for each contrast of classes. One document is a batch of one.
 
     Parameters
     ----------

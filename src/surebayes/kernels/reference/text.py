@@ -1,6 +1,6 @@
 """The text kernel in plain Python: the same names, signatures and results as `_text`, many times slower.
 
-It takes over where the kernel was not built, and the tests compare the two. Buffers come back as `array.array`.
+It is the fallback where the kernel is not built, and the tests compare the two. Buffers are returned as `array.array`.
 """
 
 from __future__ import annotations
