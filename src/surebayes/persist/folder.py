@@ -251,7 +251,7 @@ def adopt_named(folder: str, *names: str) -> None:
 
 
 def _pieces(part: Any) -> Iterator[memoryview]:
-    """Split a buffer into pieces that stay in the cache from hashing to writing; 30 MB at once take ten times as long."""
+    """Split a buffer into pieces that stay in the cache from hashing to writing: 30 MB at once take ten times longer."""
     whole = memoryview(part).cast("B")
     for start in range(0, len(whole), _PIECE):
         yield whole[start : start + _PIECE]
