@@ -35,7 +35,7 @@ class Settings:
     certified_at : int
         The number of lessons when it was made.
     base : BaseLink or None
-        Of a layer, the filter that it stands on; the weights are then the steps of own lessons.
+        A layer's base; the weights are then the steps of the layer's lessons.
     """
 
     __slots__ = (

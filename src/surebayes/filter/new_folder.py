@@ -38,7 +38,7 @@ def check_classes(classes: Any, width: Any) -> list[str]:
 def remove_unused(path: str) -> None:
     """Remove a filter that nobody has taught anything, of a first training that failed; what others learnt stays.
 
-    A process that has it open meanwhile is told that it is gone when it writes.
+    A process that has it open gets an error when it writes.
     """
     with contextlib.suppress(StoreError, OSError), locked(path):
         journal = Journal(path, write=False)

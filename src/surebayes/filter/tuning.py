@@ -1,4 +1,4 @@
-"""Weights and second stages anew, from the messages in the journal; and how what was set aside scores."""
+"""Refit of weights and second stages from the messages in the journal, and scores of the reserve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which messages the experts of a filter are weighed on, in which order, and how: as `ViewPool.fit` does it."""
+"""Choice and order of the messages that a filter's experts are weighed on, as in `ViewPool.fit`."""
 
 from __future__ import annotations
 

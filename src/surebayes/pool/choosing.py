@@ -1,7 +1,7 @@
-"""Which documents weights and second stages are fitted on: bounded samples, chosen by digests of contents.
+"""Bounded samples of the documents that weights and second stages are fitted on, chosen by digests of contents.
 
-Neither the order of the documents nor how they are spread over machines changes what is chosen; see
-docs/decisions/choices-on-a-bounded-sample.md. All others are counted, and their rows need not be kept.
+The samples don't depend on the order of the documents or on their spread over machines; see
+docs/decisions/choices-on-a-bounded-sample.md. The remaining documents are only counted; their rows need not be kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Bytes or text to the columns of each view: what a pool sees of a document, read once.
+"""Documents as a pool reads them, once: from bytes or text to the columns of each view.
 
-A mail is read as it was before filters and servers handled it: verdict fields out, one kind of line end. Words are cut
-once for all views of words.
+A message is read in its state before filters and servers handled it: without verdict fields, with one kind of line end.
+Words are cut once for all views of words.
 """
 
 from surebayes.kernels import kernel

@@ -1,6 +1,6 @@
-"""Why a pool scored a document as it did: each view's share, then its terms or the characters its n-grams cover.
+"""Explanation of a pool's score: each view's share, then its terms or the characters that its n-grams cover.
 
-And how firm a verdict is: how many times the document would have to be learnt as another class before it turns.
+Also the firmness of a verdict: the number of contrary lessons that would change it.
 """
 
 from __future__ import annotations

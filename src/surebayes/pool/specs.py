@@ -1,7 +1,7 @@
-"""What a pool consists of: views of a document and the experts on each, as plain values.
+"""Specifications of a pool's views and experts, as plain values.
 
-A manifest holds them as JSON, and nothing else describes a view. This module is on the way of `surebayes filter`,
-which starts in milliseconds: no dataclasses, no numpy.
+A manifest holds them as JSON, and nothing else describes a view. `surebayes filter` imports this module and starts in
+milliseconds: no dataclasses, no numpy.
 """
 
 from math import isfinite

@@ -1,4 +1,4 @@
-"""Work on several threads, results in order: the kernels let go of the interpreter while they read, cut and score."""
+"""Work on several threads, results in order: the kernels release the GIL while they read, cut and score."""
 
 import os
 import threading

@@ -1,6 +1,6 @@
-"""How much each expert's opinion weighs in the pool: at first, after held-out documents, and step by step.
+"""Weights of the experts in a pool: initial, fitted on held-out documents, and moved step by step.
 
-Weights are whole numbers of 2**-40, so that what one lesson moved them by can be taken back exactly.
+Weights are whole multiples of 2**-40, so that the step of a lesson can be undone exactly.
 """
 
 from math import exp, log

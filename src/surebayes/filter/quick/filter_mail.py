@@ -109,7 +109,7 @@ class Arguments:
             return False
 
     def choose_layer(self) -> None:
-        """Judge by a person's layer, if they have one."""
+        """Choose the recipient's layer, if there is one."""
         if not self.users:
             raise ValueError("--user needs --users DIR, the folder of personal layers")
         from surebayes.filter.persons import judging_folder
