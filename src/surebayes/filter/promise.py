@@ -56,12 +56,12 @@ if TYPE_CHECKING:
 SHORT = 8
 """Distinct words and runs of words below which two texts may be equal by chance."""
 POINTS = 400
-"""Thresholds that `Filter.tradeoff` lists, at most some more."""
+"""Approximate maximum number of thresholds that `Filter.tradeoff` lists."""
 
 
 @dataclass(frozen=True)
 class PromiseTerms:
-    """What is to be promised: a renewal repeats it, with the next number of its series."""
+    """The terms of a promise; a renewal repeats them with the next number of its series."""
 
     max_fpr: float | None
     confidence: float
@@ -96,7 +96,7 @@ class PromiseTerms:
 def certificates(
     state: State, budgets: Mapping[str, Certificate], has_bits_of: Callable[[str], bool], until_renewal: int | None
 ) -> Certificate | Certificates | None:
-    """Return every promise that the filter makes; one of a rate is stale for any model but its own.
+    """Return all certificates of the filter; a certificate of a rate is stale for any model but its own.
 
     `budgets` have what stands behind a class's budget of alarms. A single one is returned as it is. `has_bits_of` says
     whether the model scores as another version did; `until_renewal` after how many more lessons a stale certificate is
@@ -120,7 +120,7 @@ def _read(
     PromiseTerms.of(stored, label)
     try:
         certificate = Certificate.from_json(json.dumps(stored))
-        str(certificate)  # whoever asks for it reads its sentences
+        str(certificate)  # check that its sentences can be written
     except (TypeError, ValueError, KeyError, AttributeError, AssertionError, OverflowError) as error:
         raise BadModel(f"The filter's certificate can't be read: {error!r}. Calibrate again.") from error
     if certificate.model == model or (certificate.model is not None and has_bits_of(certificate.model)):
@@ -141,7 +141,7 @@ def _read(
 
 
 def targets(state: State, positive: str | None) -> list[str]:
-    """Return the classes that a promise is about: the second of two; of more the one that is named, or each."""
+    """Return the positive classes of a promise: the second of two; of more the named one, or each."""
     names = state.names
     if positive is not None and (positive not in names or (len(names) == 2 and positive != names[1])):
         allowed = names[1:] if len(names) == 2 else names
@@ -152,7 +152,7 @@ def targets(state: State, positive: str | None) -> list[str]:
 
 
 def calibrate(session: Session, positive: str | None, terms: Mapping[str, Any]) -> None:
-    """Make the promise of a rate, or of a precision, for each class that is meant; see `Filter.calibrate`."""
+    """Issue certificates of a rate or a precision for the positive classes; see `Filter.calibrate`."""
     state = session.current_state()
     labels, before = targets(state, positive), state.settings.certificates
     # Only a call without settings is a renewal; what one call was given must not stick to the next.
@@ -189,7 +189,7 @@ def _terms(options: Mapping[str, Any]) -> PromiseTerms:
 
 
 def renew(txn: Transaction) -> Certificate | None:
-    """Replace a stale certificate by one for the model as it is, with the same promise; None where it can't be kept.
+    """Replace a stale certificate by one for the current model with the same promise; None if it can't be kept.
 
     The reserve is scored anew. It may have become too small, where messages of it were taught or forgotten: then the
     old certificate stays, stale as it is.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Job:
-    """One call, made by whichever thread takes it."""
+    """One call, run by the first free thread."""
 
     __slots__ = ("_ended", "error", "function", "is_done", "item", "value")
 
@@ -30,7 +30,7 @@ class _Job:
         self._ended.acquire()
 
     def run(self) -> None:
-        """Make the call."""
+        """Run the call."""
         try:
             self.value = self.function(self.item)
         except BaseException as error:
@@ -39,7 +39,7 @@ class _Job:
         self._ended.release()
 
     def result(self) -> "Any":
-        """Wait for what the call returns, or raise what it raised."""
+        """Wait for the result of the call, or raise its error."""
         if not self.is_done:
             self._ended.acquire()
         if self.error is not None:
@@ -48,20 +48,20 @@ class _Job:
 
 
 class _Team:
-    """Jobs that wait, threads that take them, and the caller's own thread, which takes what is left."""
+    """A queue of jobs and its threads; the caller's thread runs the remaining jobs."""
 
     def __init__(self, helpers: int) -> None:
         self.most, self.helpers = helpers, 0
         self.waiting: SimpleQueue[_Job | None] = SimpleQueue()
 
     def put(self, job: _Job) -> None:
-        """Have a job wait for whoever is next; another thread comes while there may be more."""
+        """Queue a job, and start another thread below the limit."""
         self.waiting.put(job)
         if self.helpers < self.most:
             try:
                 threading.Thread(target=self._help, daemon=True).start()
                 self.helpers += 1
-            except RuntimeError:  # the system has no thread left to give
+            except RuntimeError:  # no more threads
                 self.most = self.helpers
 
     def _help(self) -> None:
@@ -69,14 +69,14 @@ class _Team:
             job.run()
 
     def take(self) -> "_Job | None":
-        """Return the job that waits longest, if one does."""
+        """Return the oldest queued job, if any."""
         try:
             return self.waiting.get_nowait()
         except Empty:
             return None
 
     def close(self) -> None:
-        """Send the threads home, and drop what waits."""
+        """Stop the threads and drop the queue."""
         while self.take() is not None:
             pass
         for _ in range(self.helpers):
