@@ -231,7 +231,7 @@ def test_the_command(capsys, monkeypatch, tmp_path):
     assert done.code == 0
     for part in (
         "Skipped for lack of a score:",
-        "The current threshold (3):",
+        "The current threshold (from 3 on):",
         "is called spam: at most 5% of ham",
     ):
         assert part in done.out

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from unittest.mock import patch
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from running import Server
 
 from surebayes.errors import BadConfig
-from surebayes.server.access import Tokens, read_tokens
+from surebayes.server.access import MOST_BYTES, Tokens, read_tokens
 
 MAIL = {"Content-Type": "message/rfc822"}
 
@@ -185,6 +186,25 @@ class Edits(RuleBasedStateMachine):
 
 TestEdits = Edits.TestCase
 TestEdits.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)
+
+
+def test_a_change_within_a_tick_of_the_clock_is_seen_at_once(tmp_path, monkeypatch):
+    path, stamp = tmp_path / "tokens", (time.time_ns(), 0, 0, 0, 0)
+    path.write_text(line("first", "admin"))
+    monkeypatch.setattr(Tokens, "_stamp_now", lambda self: stamp)
+    tokens = Tokens(str(path))
+    path.write_text(line("later", "admin"))
+    assert tokens.grant_of("first") is None
+    assert tokens.grant_of("later") is not None
+
+
+def test_a_file_that_is_too_large_grants_nothing(tmp_path):
+    path = tmp_path / "tokens"
+    path.write_text(line("first", "admin"))
+    tokens = Tokens(str(path))
+    assert tokens.grant_of("first") is not None
+    path.write_text(line("first", "admin") + "#" * MOST_BYTES)
+    assert tokens.grant_of("first") is None
 
 
 def test_wrong_lines_are_errors_in_the_log_without_their_content(tmp_path):
