@@ -31,13 +31,13 @@ def mails(documents):
 def test_documents_of_two_classes_are_left_out(documents, tmp_path, capsys, monkeypatch):
     both = "--class", f"c={documents / 'both.mbox'}", "--views", "words"
     done = run_here(capsys, monkeypatch, "train", "-m", tmp_path / "f", *mails(documents), *both)
-    assert "left out: 2 documents that were given as more than one class." in done.err
+    assert "skipped: 2 documents that were given as more than one class." in done.err
 
 
 def test_a_training_that_is_cut_short_is_reported(documents, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(_Training, "_weigh", lambda *_, **__: None)
     done = run_here(capsys, monkeypatch, "train", "-m", tmp_path / "f", *mails(documents))
-    assert "cut short before the experts were weighed" in done.err
+    assert "a training that stopped before it fitted the weights of experts" in done.err
 
 
 @pytest.mark.parametrize(("spam", "code"), [("empty", 66), ("no.mbox", 65)])
