@@ -90,7 +90,7 @@ class Record(metaclass=RecordType):
     (Point(x=1.0, y=0.0), True, Point(x=1.0, y=2.0))
     >>> Point(1.0).x = 2.0
     Traceback (most recent call last):
-    AttributeError: Point can't be changed; make another one.
+    AttributeError: Point is immutable. Create a new one with replace().
     """
 
     def __init__(self, *values: "Any", **named: "Any") -> None:
@@ -113,10 +113,10 @@ class Record(metaclass=RecordType):
         return {name: getattr(self, name) for name in type(self).FIELDS}
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__} can't be changed; make another one.")
+        raise AttributeError(f"{type(self).__name__} is immutable. Create a new one with replace().")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__} can't be changed; make another one.")
+        raise AttributeError(f"{type(self).__name__} is immutable. Create a new one with replace().")
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -146,7 +146,7 @@ def _complete(kind: RecordType, values: "tuple[Any, ...]", named: "dict[str, Any
     given = dict(zip(fields, values))
     for field in named:
         if field not in fields:
-            raise TypeError(f"{name} has no field {field!r}; it has {', '.join(fields)}.")
+            raise TypeError(f"{name} has no field {field!r}. Its fields: {', '.join(fields)}.")
         if field in given:
             raise TypeError(f"{name} got two values for {field!r}.")
     given.update(named)

@@ -203,7 +203,7 @@ def test_a_class_without_documents_has_no_part(name):
 
 
 def test_what_joint_likelihoods_refuse():
-    with pytest.raises(ValueError, match="one label a document"):
+    with pytest.raises(ValueError, match="one label per document"):
         sb.ComplementNB().fit(np.eye(3), np.eye(3, dtype=int))
     with pytest.raises(ValueError, match="0 and 1 only"):
         sb.BernoulliNB(binarize=None).fit([[2, 0], [0, 1]], [0, 1])

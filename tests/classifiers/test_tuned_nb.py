@@ -314,7 +314,7 @@ def test_metric_may_be_a_function():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"metric": "nonsense"}, "no scorer named"),
+        ({"metric": "nonsense"}, "unknown scorer"),
         ({"metric": 3}, "'metric' parameter of TunedNB"),
         ({"split": "random"}, "'split' parameter of TunedNB"),
         ({"budget": -1}, "'budget' parameter of TunedNB"),

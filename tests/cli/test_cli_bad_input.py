@@ -140,7 +140,7 @@ def test_no_filter_there(run, tmp_path, mails, command):
     words = {"classify": [mails[0]], "explain": [mails[0]], "forget": [mails[0]], "evaluate": ["--ham", mails[0]]}
     ran = run(command, "-m", tmp_path / "nothing", *words.get(command, ()))
     assert ran.code == 66
-    assert "There is no model in" in one_line(ran)
+    assert "No model in" in one_line(ran)
     assert not (tmp_path / "nothing").exists()
 
 
@@ -148,9 +148,9 @@ def test_no_input_there(run, mine, tmp_path):
     for words in (("classify", "-m", mine, tmp_path / "no"), ("learn", "-m", mine, "--as", "ham", tmp_path / "no")):
         ran = run(*words)
         assert ran.code == 66
-        assert "There is no file or folder" in one_line(ran)
+        assert "No such file or folder" in one_line(ran)
     ran = run("classify", "-m", mine, "-")
-    assert (ran.code, "Standard input is empty" in ran.err) == (66, True)
+    assert (ran.code, "No document on standard input" in ran.err) == (66, True)
 
 
 def test_permission_denied(run, mine, tmp_path, monkeypatch, mails):

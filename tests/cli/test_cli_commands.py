@@ -201,7 +201,7 @@ def test_learn_says_what_became_of_documents_set_aside(run, mine, mails):
 def test_learn_refuses_an_unknown_class(run, mine, later):
     ran = run("learn", "-m", mine, "--as", "eggs", later[0])
     assert ran.code == 65
-    assert "no class 'eggs'; this filter has 'ham', 'spam'" in ran.err
+    assert "Unknown class 'eggs'. This filter has 'ham', 'spam'" in ran.err
 
 
 # ---------------------------------------------------------------------- classify, explain, filter
@@ -521,7 +521,7 @@ def test_doctor_finds_a_broken_file_of_settings(run, mine):
 def test_doctor_on_a_folder_without_filter(run, tmp_path):
     ran = run("doctor", "-m", tmp_path)
     assert ran.code == 1
-    assert "There is no model" in ran.out
+    assert "No model" in ran.out
 
 
 def test_export_import_dump_restore(run, mine, tmp_path, later):

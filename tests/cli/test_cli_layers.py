@@ -50,7 +50,7 @@ def filtered(monkeypatch, raw, *words):
 def test_a_layer_takes_no_views_of_its_own(place, capsys):
     code, _, error = run(capsys, "train", "-m", "mine", "--base", "site", "--ham", "ham", "--width", "4096")
     assert code == 65
-    assert "A layer has the views of its base" in error
+    assert "A layer takes the views of its base" in error
     assert not os.path.exists("mine")
     code, _, error = run(capsys, "train", "-m", "mine", "--base", "site", "--ham", "ham", "--reader", "text")
     assert code == 65

@@ -105,7 +105,7 @@ def test_a_table_without_one_class_or_with_too_few_rows(capsys, monkeypatch, tmp
     assert done.code == 65
     assert "has the labels ham: name the positive one" in done.err
     done = run_here(capsys, monkeypatch, "certify", write_table(tmp_path / "ham.csv", ham), "--positive", "ham")
-    assert "has the label 'ham' only" in done.err
+    assert "has only the label 'ham'" in done.err
     done = run_here(capsys, monkeypatch, "certify", write_table(tmp_path / "few.csv", rows[:100]))
     assert done.code == 65
     assert "needs at least 2,995 negatives, there are 50" in done.err
@@ -114,7 +114,7 @@ def test_a_table_without_one_class_or_with_too_few_rows(capsys, monkeypatch, tmp
     (tmp_path / "mail.txt").write_text("Subject: lunch\n\nat noon\n")
     assert "has no column 'score'" in run_here(capsys, monkeypatch, "certify", tmp_path / "mail.txt").err
     (tmp_path / "mail.mbox").write_text("From a@b Mon Nov 16 00:00:00 2026\n\n")
-    assert "is no table" in run_here(capsys, monkeypatch, "certify", tmp_path / "mail.mbox").err
+    assert "is not a table" in run_here(capsys, monkeypatch, "certify", tmp_path / "mail.mbox").err
     assert run_here(capsys, monkeypatch, "certify", tmp_path / "nothing.csv").code == 66
 
 
@@ -266,7 +266,7 @@ def test_a_promise_at_all_times_by_command(capsys, monkeypatch, tmp_path, rows):
     assert "needs at least 377 negatives, there are 350" in done.err
     done = run_here(capsys, monkeypatch, *words, "--anytime", "--mislabelled", "1,0")
     assert done.code != 0
-    assert "mislabelled rows can't be allowed for with anytime" in done.err
+    assert "mislabelled can't be combined with anytime" in done.err
 
 
 # ---------------------------------------------------------------------- from front to back

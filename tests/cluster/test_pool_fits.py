@@ -57,7 +57,7 @@ def test_a_class_in_one_part_only_and_classes_too_small_to_hold_out():
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        ((["a"], ["ham", "spam"]), r"part 1: it has 1 documents and 2 labels"),
+        ((["a"], ["ham", "spam"]), r"part 1: it has 1 documents but 2 labels"),
         (([1], ["ham"]), r"part 1: documents must be str or bytes. Got int at place 0"),
         (("text", ["ham"] * 4), r"part 1: its documents are a single str"),
         ((["a", "b"], [0, 1]), r"part 1 has labels that are numbers \(0\), part 0 labels that are text"),
@@ -71,7 +71,7 @@ def test_bad_parts_are_named(part, message):
 
 
 def test_what_can_not_be_fitted():
-    with pytest.raises(BadInput, match="no document in any part"):
+    with pytest.raises(BadInput, match="the parts hold no documents"):
         cluster.fit(pool(), [([], [])])
     with pytest.raises(BadInput, match=r"at least two classes. Got \['ham'\]"):
         cluster.fit(pool(), [(RAW[:3], ["ham"] * 3)])
@@ -101,7 +101,7 @@ class Changing:
     [
         ((RAW[:-1], LABELS[:-1]), "held 90 documents at first and 89 later"),
         (([b"other"] * 90, LABELS), "parts must not change"),
-        ((RAW, ["list"] * 90), "part 0: it has labels that were not there"),
+        ((RAW, ["list"] * 90), "part 0: it has labels that are new since the first pass"),
     ],
 )
 def test_parts_that_change_are_noticed(later, message):

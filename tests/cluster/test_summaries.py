@@ -147,9 +147,9 @@ def test_bad_input():
         summary.add([1.0], ["spam"])
     with pytest.raises(ValueError, match="one length"):
         summary.add([1.0, 2.0], [True])
-    with pytest.raises(ValueError, match="There must be both"):
+    with pytest.raises(ValueError, match="A rate needs both classes"):
         ScoreSummary().add([1.0], [True]).tpr_at_fpr(0.1)
     with pytest.raises(ValueError, match="count the same documents"):
         summary.with_positives(summary.counter())
-    with pytest.raises(ValueError, match="at other scores"):
+    with pytest.raises(ValueError, match="at different scores"):
         summary.counter().merge(ScoreSummary().add([1.0, 2.0], [0, 1]).counter())

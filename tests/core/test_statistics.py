@@ -180,7 +180,7 @@ def test_a_hundred_classes_of_three_million_terms_stay_small():
 
 
 def test_statistics_of_other_sums_do_not_mix():
-    with pytest.raises(ValueError, match="other sums"):
+    with pytest.raises(ValueError, match="different sums"):
         of([[1]], [0], sums=("counts",)) + of([[1]], [0], sums=("presence",))
     with pytest.raises(ValueError, match="shapes"):
         of([[1]], [0], sums=("counts",)) + of([[1, 1]], [0], sums=("counts",))

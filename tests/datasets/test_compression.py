@@ -76,7 +76,7 @@ def test_damaged_and_cut_files_are_bad_input_that_names_them(tmp_path, suffix):
     whole = WAYS[suffix](BOX * 50)
     path = tmp_path / f"box.mbox{suffix}"
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(BadInput, match=r"box\.mbox.* is damaged or cut short"):
+    with pytest.raises(BadInput, match=r"box\.mbox.* is damaged or truncated"):
         list(Source(path))
 
 

@@ -116,7 +116,7 @@ def test_empty_source_names_its_class(tmp_path):
 
 
 def test_what_is_not_there_is_said(tmp_path):
-    with pytest.raises(NoInput, match="There is no file or folder"):
+    with pytest.raises(NoInput, match="No such file or folder"):
         list(Source(tmp_path / "nothing"))
 
 
@@ -277,7 +277,7 @@ def test_standard_input_is_one_message_or_a_mailbox(monkeypatch):
     monkeypatch.setattr("sys.stdin", Stdin(FROM + b"Subject: a\n\nx\n\n" + FROM + b"Subject: b\n\ny\n"))
     assert contents(Source("-")) == [b"Subject: a\n\nx\n", b"Subject: b\n\ny\n"]
     monkeypatch.setattr("sys.stdin", Stdin(b""))
-    with pytest.raises(NoInput, match="Standard input is empty"):
+    with pytest.raises(NoInput, match="No document on standard input"):
         list(Source("-"))
 
 
@@ -315,7 +315,7 @@ def test_table_without_header_goes_by_number(tmp_path):
     path.write_text("ham\tsee you\nspam\tfree\n")
     source = Source(path, header=False, text="2", label_column="1")
     assert [(d.label, d.content) for d in source] == [("ham", "see you"), ("spam", "free")]
-    with pytest.raises(BadInput, match="takes the number of a column"):
+    with pytest.raises(BadInput, match="must be the number of a column"):
         list(Source(path, header=False))
 
 

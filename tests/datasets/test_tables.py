@@ -180,10 +180,10 @@ def test_an_array_is_what_lines_are(tmp_path_factory, rows, indent, newline):
     ('[{"text": "a", "label": "b"}', "row 2 is no JSON: the array ends before its ]"),
     ('[{"text": "a", "label": "b"', "row 1 is no JSON: "),
     ('[{"text": "a", "label": "b"}, 7]', "row 2 is no JSON object but a int"),
-    ('[{"text": "a", "label": "b"}] [1]', "more after the array"),
-    ('[{"text": "a", "label": "b"}]\n\n{"text": "a"}', "more after the array"),
+    ('[{"text": "a", "label": "b"}] [1]', "unexpected content after the array"),
+    ('[{"text": "a", "label": "b"}]\n\n{"text": "a"}', "unexpected content after the array"),
     ('[{"txt": "a"}]', "row 1 has no column 'text'"),
-    ('{\n"text": "a",\n"label": "b"\n}', "line 1 begins an object that goes on"),
+    ('{\n"text": "a",\n"label": "b"\n}', "line 1 begins an object that spans lines"),
     ("[" * 100_000, "row 1 is no JSON"),
 ])  # fmt: skip
 def test_arrays_that_are_none(tmp_path, text, message):
@@ -331,5 +331,5 @@ def test_a_spooled_copy_is_private_and_goes_with_its_owner(tmp_path):
 def test_a_missing_file_is_missing_and_not_spooled(tmp_path):
     for suffix in (".csv", ".jsonl", ".parquet"):
         sources = Sources([Source(tmp_path / f"none{suffix}")])
-        with pytest.raises(NoInput, match="There is no file"):
+        with pytest.raises(NoInput, match="No such file"):
             sources.labels()

@@ -158,7 +158,7 @@ def test_a_journal_with_a_will_of_its_own(statement, archive, tmp_path):
 
 def test_what_is_no_archive(archive, tmp_path):
     whole = archive.read_bytes()
-    (tmp_path / "a.zip").write_bytes(b"no archive")
+    (tmp_path / "a.zip").write_bytes(b"not an archive")
     refused(tmp_path / "a.zip", tmp_path)
     for cut in range(0, len(whole), len(whole) // 10):
         (tmp_path / "a.zip").write_bytes(whole[:cut])

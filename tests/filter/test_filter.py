@@ -80,7 +80,7 @@ def from_imap(raw):
 @pytest.mark.parametrize("below", ["", "further/down"])
 def test_a_file_in_the_place_of_a_folder(tmp_path, below):
     (tmp_path / "f").write_bytes(b"precious")
-    with pytest.raises(StoreError, match="a file is in its place"):
+    with pytest.raises(StoreError, match="it is a file"):
         sb.Filter.create(tmp_path / "f" / below)
     assert (tmp_path / "f").read_bytes() == b"precious"
 
@@ -372,9 +372,9 @@ def test_bad_arguments_are_said(tmp_path):
         sb.Filter.create(tmp_path / "f", model="best")
     with pytest.raises(ValueError, match="'mail' or 'text'"):
         sb.Filter.create(tmp_path / "f", reader="post")
-    with pytest.raises(NoModel, match="train` makes one"):
+    with pytest.raises(NoModel, match="with `surebayes train`"):
         sb.Filter.open(tmp_path / "f")
-    with pytest.raises(NoModel, match="train` makes one"):
+    with pytest.raises(NoModel, match="with `surebayes train`"):
         sb.Filter.open(tmp_path / "nowhere" / "f")
     sb.Filter.create(tmp_path / "f", **SMALL).close()
     with pytest.raises(FileExistsError, match="not empty"):
@@ -452,7 +452,7 @@ def test_training_without_journal(tmp_path):
         assert mine.teach(*MAILS[70]) == "learnt"
         scores = [mine.judge(raw).score for raw, _ in MAILS]
         assert mine.problems() == []
-        with pytest.raises(ValueError, match="without journal"):
+        with pytest.raises(ValueError, match="without a journal"):
             mine.rollback(0)
     with sb.Filter.open(tmp_path / "f") as again:
         assert [again.judge(raw).score for raw, _ in MAILS] == scores
@@ -603,7 +603,7 @@ def test_a_promise_for_one_of_many_classes(tmp_path):
         mine.train(
             [(f"{label}{label} word{i} thing{i % 7}", label) for i in range(150) for label in "abc"], reserve=0.5
         )
-        with pytest.raises(ValueError, match="Name the positive one"):
+        with pytest.raises(ValueError, match="needs the positive one"):
             mine.calibrate(max_fpr=0.2, negatives=["new"])
         promise = mine.calibrate(max_fpr=0.2, positive="c")
         assert promise.pos_label == "c"
@@ -614,7 +614,7 @@ def test_a_promise_for_one_of_many_classes(tmp_path):
 def test_retuning(tmp_path):
     with sb.Filter.create(tmp_path / "f", width=2**16) as mine:
         mine.teach(*MAILS[0])
-        with pytest.raises(ValueError, match="teach more"):
+        with pytest.raises(ValueError, match="Teach more"):
             mine.retune()
         with pytest.raises(ValueError, match="'reliability'"):
             mine.retune("best")
@@ -912,7 +912,7 @@ def test_the_journal_of_another_filter_is_noticed(tmp_path):
     for name in "fg":
         taught(tmp_path / name, MAILS[:10], **SMALL).close()
     (tmp_path / "f" / "journal.sqlite").write_bytes((tmp_path / "g" / "journal.sqlite").read_bytes())
-    with sb.Filter.open(tmp_path / "f") as mine, pytest.raises(BadModel, match="made with"):
+    with sb.Filter.open(tmp_path / "f") as mine, pytest.raises(BadModel, match="but the model"):
         mine.teach(*MAILS[20])
 
 

@@ -72,5 +72,5 @@ def test_verdicts_of_two_models_are_never_mixed(folder, tmp_path):
         with Filter.open(copy) as mine:
             for mail in mail_stream(3, seed=9):
                 mine.teach(mail.raw, mail.label)
-        with pytest.raises(Busy, match="Run again"):
+        with pytest.raises(Busy, match="Run the command again"):
             list(judge.verdicts(documents(5)))

@@ -103,7 +103,7 @@ def test_counts_that_nobody_can_account_for_are_not_called_exact(tmp_path):
     with open(tmp_path / "dump") as file, sb.Filter.restore(file, tmp_path / "g") as mine:
         promise = mine.calibrate(0.2, negatives=HAM[:30])
         assert not promise.guaranteed
-        assert "can't be told" in promise.assumption
+        assert "can't be removed" in promise.assumption
 
 
 # ---- the reserve
@@ -343,7 +343,7 @@ def test_an_anytime_promise_is_kept_repeated_and_falls_with_more_documents(tmp_p
         mine.calibrate(0.1, anytime=True)
         mine.teach(MAILS[0][0], "spam" if MAILS[0][1] == "ham" else "ham")
         assert mine.calibrate().anytime  # a renewal repeats it
-        with pytest.raises(ValueError, match="mislabelled documents can't be allowed for with anytime"):
+        with pytest.raises(ValueError, match="mislabelled can't be combined with anytime"):
             mine.calibrate(0.1, anytime=True, mislabelled=(1, 0))
         together = mine.calibrate(0.2, anytime=True, together=True)
         assert (together.renewal, together.anytime) == (1, True)

@@ -147,12 +147,12 @@ def test_bad_ids_change_nothing(ids):
 def test_scores_of_another_model_are_refused_in_words():
     certificate = sb.AnytimeCertificate(0.1, 0.9).add([1.0, 2.0], model="one").add([1.0])
     before = certificate.to_dict()
-    with pytest.raises(ValueError, match=r"about the model one, and these scores are of two: .* AlarmAudit"):
+    with pytest.raises(ValueError, match=r"for the model one, but these scores are of two.* AlarmAudit"):
         certificate.add([3.0], model="two")
     assert certificate.to_dict() == before
     again = sb.AnytimeCertificate.from_dict(before)
     assert again == certificate
-    with pytest.raises(ValueError, match="about the model one"):
+    with pytest.raises(ValueError, match="for the model one"):
         again.add(3.0, model="two")
 
 
@@ -245,7 +245,7 @@ def test_a_threshold_that_is_fitted_again_while_rows_come():
     for bad in (dict(mislabelled=(1, 0)), dict(max_fpr=None, cost=[[0, 1], [1, 0]])):
         with pytest.raises(ValueError, match="anytime"):
             sb.GuaranteedThreshold(fitted, **{"max_fpr": 0.01} | bad, cv="prefit", anytime=True).fit(X, y)
-    with pytest.raises(ValueError, match="mislabelled rows can't be allowed for with anytime"):
+    with pytest.raises(ValueError, match="mislabelled can't be combined with anytime"):
         sb.certify(X[:, 0], y, max_fpr=0.01, mislabelled=(1, 0), anytime=True)
 
 

@@ -126,7 +126,7 @@ def test_copies_and_json_keep_every_unit():
         again.record(True)
         assert again != budget
     for wrong in ({"debt_units": -1}, {"alarms": 1.5}, {"negatives": 0}):
-        with pytest.raises(ValueError, match="counts that can't be"):
+        with pytest.raises(ValueError, match="invalid counts"):
             AlarmBudget.from_dict(state | wrong)
     assert "debt 1.997" in repr(budget)
 
@@ -223,5 +223,5 @@ def test_recent_positives_count():
         stream.add(math.inf, False)
     again = pickle.loads(pickle.dumps(stream))
     assert again == stream
-    with pytest.raises(ValueError, match="can't be"):
+    with pytest.raises(ValueError, match="invalid"):
         again.__setstate__(vars(stream) | {"_highest": [2.0, 1.0]})

@@ -184,7 +184,7 @@ def test_nothing_is_recorded_where_something_is_wrong():
         ([math.inf, 1.0], [False, True], None, "in 1 of 2"),
         ([1.0, 2.0], [False], None, "one score for each of the 1 labels"),
         ([1.0], [False], [True, False], "flagged must have one entry for each of the 1 rows"),
-        ([1.0], ["eggs"], None, "'eggs', which the classifier was not trained on"),
+        ([1.0], ["eggs"], None, "'eggs': the classifier was not trained on"),
     ):
         with pytest.raises(ValueError, match=message):
             model.observe(scores, labels, flagged)
@@ -226,7 +226,7 @@ def test_bad_parameters(parameters, message):
 def test_a_stream_from_the_first_row():
     model = BudgetedThreshold(SGDClassifier(random_state=0), rate=0.05)
     random = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="pass classes="):
+    with pytest.raises(ValueError, match="classes="):
         model.partial_fit([[1.0]], [0])
     right = 0
     for i in range(400):
@@ -329,7 +329,7 @@ def test_several_classes_have_a_budget_each():
         assert budget.alarms <= 3 + 0.02 * negatives
     assert isinstance(model.certificate_, Certificates)
     assert "of what is not a like these" in str(model.certificate_["a"])
-    with pytest.raises(ValueError, match="flagged must be what predict answered"):
+    with pytest.raises(ValueError, match="flagged must be the output of predict"):
         model.observe(np.zeros((1, 3)), ["a"], [True])
     with pytest.raises(ValueError, match="3 scores for each of the 1 labels"):
         model.observe([0.0], ["a"])

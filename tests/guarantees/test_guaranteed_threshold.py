@@ -253,7 +253,7 @@ def test_minimum_precision_is_stated_for_the_class_share():
     right, wrong = 0.3 * stats.norm.sf(c.threshold - 2), 0.7 * stats.norm.sf(c.threshold)
     assert 0.9 <= right / (right + wrong) < 0.96
     assert f"at a share of {c.positive_share:.3%} spam" in str(c)
-    with pytest.raises(ValueError, match="can't be vouched for"):
+    with pytest.raises(ValueError, match="can't be certified"):
         GuaranteedThreshold(Score(), max_fpr=None, min_precision=0.99).fit(np.round(rows), labels)
 
 
@@ -594,7 +594,7 @@ def test_too_few_negatives():
         ({"min_recall": 2}, r"min_recall must lie in \(0, 1\)"),
         ({"cv": 1.5}, r"cv must lie in \(0, 1\)"),
         ({"cv": "pre-fit"}, "cv must be a share of the rows, 'prefit' or a cross-validator"),
-        ({"max_fpr": None}, "nothing to promise"),
+        ({"max_fpr": None}, "no promise"),
         ({"min_precision": 0.9}, "fix the same threshold"),
         ({"cost": [[0, 1], [1, 0]]}, "cost chooses a threshold without a promise"),
         ({"pos_label": "eggs"}, r"pos_label must be one of \['ham', 'spam'\]. Got 'eggs'"),
@@ -636,7 +636,7 @@ def test_one_class_only_in_the_calibration_rows():
     for label, missing in (("ham", "spam"), ("spam", "ham")):
         with pytest.raises(ValueError, match=f"rows of every class. Got none of '{missing}'"):
             prefit.fit(X[label == Y], Y[label == Y])
-    with pytest.raises(ValueError, match="'eggs', which the classifier was not trained on"):
+    with pytest.raises(ValueError, match="'eggs': the classifier was not trained on"):
         prefit.fit(X, np.where(Y == "ham", "ham", "eggs"))
     late = np.argsort(np.argsort(Y == "ham", kind="stable"))  # all ham after all spam
     with pytest.raises(ValueError, match="Got none of 'spam' among the"):

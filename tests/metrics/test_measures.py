@@ -244,9 +244,9 @@ def test_fractions_out_of_range(call):
     ("text", "advice"), [("1%", "write 0.01."), ("0.5 %", "write 0.005."), ("0.05", "write 0.05."), ("few", "'few'.")]
 )
 def test_texts_that_mean_fractions_get_advice(text, advice):
-    with pytest.raises(ValueError, match=rf"is a number, not a text. Got .*{advice}"):
+    with pytest.raises(ValueError, match=rf"must be a number, not a string. Got .*{advice}"):
         metrics.partial_auc([0, 1], [1.0, 2.0], text)
-    with pytest.raises(ValueError, match=rf"max_fpr is a number, not a text. Got .*{advice}"):
+    with pytest.raises(ValueError, match=rf"max_fpr must be a number, not a string. Got .*{advice}"):
         sb.certify([1.0, 2.0], [0, 1], max_fpr=text)
 
 

@@ -133,7 +133,7 @@ assert grid.fit(X, y).best_score_ == 1.0
 
 @pytest.mark.parametrize("name", ["auc", "auc_", "auc_0.1x", "tpr@fpr=", "f1", "auc_-0.1"])
 def test_unknown_names_are_refused_with_the_list(name):
-    with pytest.raises(ValueError, match=r"no scorer named .* use one of auc_0\.1"):
+    with pytest.raises(ValueError, match=r"unknown scorer .* use one of auc_0\.1"):
         scorers.get_scorer(name)
 
 

@@ -87,7 +87,7 @@ class CountClassifier(ClassifierMixin, Learner):
     def _check_learnt(self) -> None:
         check_is_fitted(self, "statistics_")
         if not self.statistics_.all_documents() > 0:
-            raise NotFittedError(f"This {type(self).__name__} has learnt no document yet: call fit or partial_fit.")
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit.")
 
     def _scores(self, X: Any) -> FloatArray:
         """Score rows linearly for each contrast, (n, C), classes without documents out of the question."""

@@ -60,7 +60,7 @@ class JointClassifier(CountClassifier):
     def _check_settings(self) -> None:
         if self.multilabel_:
             raise ValueError(
-                f"{type(self).__name__} takes one label a document. Got a multi-label indicator: use "
+                f"{type(self).__name__} takes one label per document. Got a multi-label indicator: use "
                 "MultinomialNB(contrast='rest'), OpinionPoolNB or another classifier that sets each label against the "
                 "rest."
             )
@@ -191,7 +191,7 @@ class JointClassifier(CountClassifier):
 
     def _side(self) -> Side:
         if "statistics_" not in vars(self):
-            raise AttributeError(f"This {type(self).__name__} has no sums yet: they come with fit.")
+            raise AttributeError(f"This {type(self).__name__} has no sums yet: call fit first.")
         return self.statistics_.contrast()[0]
 
     @property

@@ -33,7 +33,7 @@ def read_target(y: Any, classes: NDArray[Any] | None, multilabel: bool | None) -
         indicator = csr_array(y)
         indicator.eliminate_zeros()
         if multilabel is False:
-            raise ValueError("y is a multi-label indicator, but the classifier has learnt single labels.")
+            raise ValueError("y is a multi-label indicator, but the classifier was fitted on single labels.")
         if classes is not None and indicator.shape[1] != len(classes):
             raise ValueError(f"y has {indicator.shape[1]} label columns, but the classifier knows {len(classes)}.")
         return Target(np.arange(indicator.shape[1]), indicator, True)

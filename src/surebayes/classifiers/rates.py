@@ -63,7 +63,7 @@ class RateClassifier(CountClassifier):
             return freeze(recipe, documents, keep)
         presence = documents.presence(by_class=False).presence
         if presence is None:
-            raise TypeError("Terms never seen are told by the sums of presence.")
+            raise TypeError("Terms never seen need the sums of presence.")
         seen = np.asarray(presence.at()[-1] > 0)
         return replace(freeze(recipe, documents, seen if keep is None else keep & seen), keep=keep)
 

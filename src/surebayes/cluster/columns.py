@@ -38,7 +38,7 @@ class TermCounts:
         else:
             names = vectorizer.get_feature_names_out().tolist() if vectorizer.vocabulary_ else []
             if not all(isinstance(name, str) for name in names):
-                raise TypeError("its analyzer makes terms that are no str: only those can be agreed on among parts.")
+                raise TypeError("its analyzer makes terms that are not str. Parts can only share str.")
             known = _vocabulary()
             known.add(names)
         in_documents = np.bincount(rows.indices, minlength=rows.shape[1]).astype(np.int64)

@@ -173,12 +173,12 @@ class ScatteredDocuments(TrainingDocuments):
     @property
     def rows(self) -> Any:
         """There are none here."""
-        raise TypeError("These documents are spread over machines: there are sums and a sample of them, no rows.")
+        raise TypeError("These documents are spread over machines: only sums and a sample are available, no rows.")
 
     @property
     def labels(self) -> Any:
         """There are none here."""
-        raise TypeError("These documents are spread over machines: there are sums and a sample of them, no labels.")
+        raise TypeError("These documents are spread over machines: only sums and a sample are available, no labels.")
 
     @property
     def n_columns(self) -> int:

@@ -98,8 +98,8 @@ def _give_up(number: int, error: BaseException, too_often: bool) -> None:
     if isinstance(error, BrokenExecutor):
         raise PartFailed(
             number,
-            "the executor broke, as it does when one of its processes dies (of too little memory, mostly). Start a new "
-            "one with fewer workers or smaller parts; fit_dask goes on when a worker dies",
+            "the executor broke: one of its processes died, usually for lack of memory. Start a new "
+            "one with fewer workers or smaller parts, or use fit_dask, which survives the death of a worker",
         ) from error
     if not isinstance(error, Exception):
         raise error

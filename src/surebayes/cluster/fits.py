@@ -93,7 +93,7 @@ def fit_on(engine: PartsRunner, estimator: Any) -> Any:
     if answer.refusal:
         raise BadInput(answer.refusal)
     if not answer.n_documents or answer.classes is None:
-        raise BadInput("there is no document in any part.")
+        raise BadInput("the parts hold no documents.")
     with ExitStack() as safe:
         for step in (classifier, *transformers):
             safe.enter_context(whole_or_not_at_all(step))

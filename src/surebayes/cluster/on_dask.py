@@ -158,8 +158,8 @@ class DaskEngine:
             numbers = covers.get(error.task, range(len(self.parts)))
             raise PartFailed(
                 numbers[0],
-                f"every worker that had part {_span(numbers)} in hand, or in its queue, died: of too little memory, "
-                "mostly. Make parts smaller, or give workers more",
+                f"every worker with part {_span(numbers)} in hand or in its queue died, usually for lack of "
+                "memory. Make parts smaller, or give workers more",
             ) from error
 
     @property
@@ -210,7 +210,9 @@ def delayed_parts(parts: Any, estimator: Any, text: str, label: str) -> list[Any
         column = text if takes_documents(estimator) else None
         for name in (label, *([column] if column else [])):
             if name not in parts.columns:
-                raise BadInput(f"the data frame has no column {name!r}: it has {', '.join(map(str, parts.columns))}.")
+                raise BadInput(
+                    f"the data frame has no column {name!r}. Its columns: {', '.join(map(str, parts.columns))}."
+                )
         cut = partial(_frame_pair, text=column, label=label)
         return [_lazy(cut)(frame) for frame in parts.to_delayed()]
     if hasattr(parts, "to_delayed"):

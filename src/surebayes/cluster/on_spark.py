@@ -189,7 +189,7 @@ def _columns_there(dataframe: Any, *names: str) -> None:
         raise ImportError(NEEDED) from error
     for name in names:
         if name not in dataframe.columns:
-            raise BadInput(f"the data frame has no column {name!r}: it has {', '.join(dataframe.columns)}.")
+            raise BadInput(f"the data frame has no column {name!r}. Its columns: {', '.join(dataframe.columns)}.")
 
 
 def _named(error: Exception) -> Exception:

@@ -81,7 +81,7 @@ class Reader:
             rows = csr_array(X)
         known = getattr(self.classifier, "n_features_in_", None)  # set from the first pass on
         if known is not None and rows.shape[1] != known:
-            raise ValueError(f"it has {rows.shape[1]} columns, and had {known} when it was first read.")
+            raise ValueError(f"it has {rows.shape[1]} columns, but had {known} in the first pass.")
         return Part(rows, labels, classes, multilabel, getattr(checker, "feature_names_in_", None), terms)
 
 
@@ -130,7 +130,7 @@ def _places(some: np.ndarray, known: np.ndarray) -> np.ndarray:
     places = np.minimum(np.searchsorted(known, some), len(known) - 1)
     if not (known[places] == some).all():
         strange = some[known[places] != some].tolist()[0]
-        raise BadInput(f"the label {strange!r} was not there when the part was first read: parts must not change.")
+        raise BadInput(f"the label {strange!r} is new since the first pass: parts must not change.")
     return places
 
 

@@ -30,7 +30,7 @@ def fit_pool(runner: PartsRunner, pool: ViewPool) -> ViewPool:
     views = _countable(pool.views, pool.n_features)
     answer = _answered(runner.run(Counting(pool.views, views, reach()), "counts"))
     if answer.classes is None:
-        raise BadInput("there is no document in any part.")
+        raise BadInput("the parts hold no documents.")
     if len(answer.classes) < 2:
         raise BadInput(f"ViewPool needs at least two classes. Got {answer.classes.tolist()} in all parts.")
     fitted.classes_ = answer.classes

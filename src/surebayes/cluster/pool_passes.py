@@ -116,7 +116,7 @@ class _Read:
         except (ValueError, TypeError) as error:
             raise BadInput(str(error)) from error
         if n_labels != len(documents):
-            raise BadInput(f"it has {len(documents)} documents and {n_labels} labels.")
+            raise BadInput(f"it has {len(documents)} documents but {n_labels} labels.")
         if not documents:
             return None
         digest = digests(documents, reader)
@@ -196,7 +196,7 @@ class Fetching(_PoolPass):
     def _answer(self, number: int, part: _Read) -> PoolAnswer:
         places = np.searchsorted(self.classes, part.classes)
         if (places >= len(self.classes)).any() or (self.classes[places] != part.classes).any():
-            raise BadInput("it has labels that were not there when it was first read: parts must not change.")
+            raise BadInput("it has labels that are new since the first pass: parts must not change.")
         codes = places[part.codes]
         chosen = np.zeros(len(codes), bool)
         for c, of_class in enumerate(self.digests):

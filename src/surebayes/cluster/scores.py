@@ -54,7 +54,7 @@ class BatchScorer:
         whole = takes_documents(self.estimator)
         if whole and self.text not in frame.columns:
             raise ValueError(
-                f"the data frame has no column {self.text!r}: it has {', '.join(map(str, frame.columns))}."
+                f"the data frame has no column {self.text!r}. Its columns: {', '.join(map(str, frame.columns))}."
             )
         labels, scores = self.of(frame[self.text].tolist() if whole else frame)
         return frame.assign(predicted=labels, score=scores)

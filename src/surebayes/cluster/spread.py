@@ -50,8 +50,7 @@ class DaskSpread:
                 scheduler = distributed.Client(scheduler, timeout=timeout)
             except (OSError, ValueError) as error:
                 raise BadInput(
-                    f"no Dask scheduler answers at {scheduler!r} ({error}). Start one (`dask scheduler`) and give its "
-                    "address."
+                    f"no Dask scheduler at {scheduler!r} ({error}). Start one (`dask scheduler`) and give its address."
                 ) from None
         self.client = scheduler
         try:
@@ -145,7 +144,7 @@ def _arrived(future: Any) -> Iterator[tuple[Any, ...]]:
         pieces = future.result()
     except distributed.KilledWorker as error:
         raise BadInput(
-            "every Dask worker that had some of the documents in hand died, of too little memory, mostly. Nothing was "
+            "every Dask worker with some of the documents in hand died, usually for lack of memory. Nothing was "
             "learnt: give workers more memory and train again."
         ) from error
     for packed, others in pieces:

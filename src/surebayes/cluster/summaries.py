@@ -92,7 +92,7 @@ class PositiveCounts:
     def merge(self, other: PositiveCounts) -> PositiveCounts:
         """Add up the counts of two parts."""
         if not np.array_equal(self.scores, other.scores):
-            raise ValueError("Counts at other scores can't be merged: all parts must count at one summary's scores.")
+            raise ValueError("Counts at different scores can't be merged: count all parts at one summary's scores.")
         return replace(
             self,
             above=self.above + other.above,
@@ -158,7 +158,8 @@ class ScoreSummary:
         """Return the summary of both summaries' documents."""
         if (self.top, self.bits) != (other.top, other.bits):
             raise ValueError(
-                f"Summaries of other sizes can't be merged: top={self.top}, bits={self.bits} here, top={other.top}, "
+                f"Summaries of different sizes can't be merged: top={self.top}, bits={self.bits} here, "
+                f"top={other.top}, "
                 f"bits={other.bits} there."
             )
         largest = np.sort(np.concatenate([self.largest, other.largest]))[::-1][: self.top]
@@ -270,8 +271,9 @@ class ScoreSummary:
         """Return the negative score of a rank; rank 0 is the highest."""
         if place >= len(self.largest):
             raise ValueError(
-                f"The {place + 1:,}-th highest of {self.n_negatives:,} negatives is wanted and {len(self.largest):,} "
-                f"are kept: summarize with top={place + 1} or more, or ask for a lower rate."
+                f"This needs the {place + 1:,}-th highest of {self.n_negatives:,} negatives, but only "
+                f"{len(self.largest):,} "
+                f"are stored: summarize with top={place + 1} or more, or ask for a lower rate."
             )
         return float(self.largest[place])
 
@@ -286,7 +288,9 @@ class ScoreSummary:
 
     def _both_classes(self) -> None:
         if not (self.n_negatives and self.n_positives):
-            raise ValueError(f"There must be both: got {self.n_negatives} negatives and {self.n_positives} positives.")
+            raise ValueError(
+                f"A rate needs both classes. Got {self.n_negatives} negatives and {self.n_positives} positives."
+            )
 
 
 def _largest(scores: Floats, n: int) -> Floats:

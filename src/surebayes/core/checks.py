@@ -16,7 +16,7 @@ def fraction(value: float, name: str, *, zero: bool = True, one: bool = True) ->
             advice = f": write {float(share) / (100 if '%' in value else 1):g}"
         except ValueError:
             advice = ""
-        raise ValueError(f"{name} is a number, not a text. Got {value!r}{advice}.")
+        raise ValueError(f"{name} must be a number, not a string. Got {value!r}{advice}.")
     number = float(value)
     if not (0 < number < 1 or (zero and number == 0) or (one and number == 1)):
         span = f"{'[' if zero else '('}0, 1{']' if one else ')'}"

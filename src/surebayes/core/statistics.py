@@ -169,7 +169,7 @@ class Statistics:
     def _combined(self, other: Statistics, sign: int, in_place: bool) -> Statistics:
         mine, theirs = self._tables(), other._tables()
         if mine.keys() != theirs.keys() or self.n_classes != other.n_classes:
-            raise ValueError("Statistics of other sums or classes can't be combined.")
+            raise ValueError("Statistics with different sums or classes can't be combined.")
         if in_place:  # a dry run on the entries that change: either all tables change or none does
             for name in mine:
                 check_combining(*in_one_unit(mine[name], theirs[name]), sign)
@@ -200,7 +200,7 @@ class Statistics:
         """
         mine, theirs = self._tables(), other._tables()
         if mine.keys() != theirs.keys() or self.n_classes != other.n_classes:
-            raise ValueError("Statistics of other sums or classes can't be combined.")
+            raise ValueError("Statistics with different sums or classes can't be combined.")
         additions = {name: Addition.of(*in_one_unit(table, theirs[name])) for name, table in mine.items()}
         for name, addition in additions.items():
             setattr(self, name, addition.done())

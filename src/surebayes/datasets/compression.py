@@ -113,11 +113,11 @@ class _Checked(io.RawIOBase):
         try:
             piece = self._plain.read(len(buffer))
         except (EOFError, LZMAError, zlib.error) as error:
-            raise BadInput(f"{self._name} is damaged or cut short: {error}.") from None
+            raise BadInput(f"{self._name} is damaged or truncated: {error}.") from None
         except OSError as error:
             if error.errno is not None:  # an error of the disk, not of the content
                 raise
-            raise BadInput(f"{self._name} is damaged or cut short: {error}.") from None
+            raise BadInput(f"{self._name} is damaged or truncated: {error}.") from None
         buffer[: len(piece)] = piece
         return len(piece)
 

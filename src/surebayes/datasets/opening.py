@@ -95,9 +95,9 @@ def open_input(path: Path) -> BinaryIO:
         try:
             file = open(path, "rb")  # noqa: SIM115 - the caller closes it
         except FileNotFoundError:
-            raise NoInput(f"There is no file or folder {shown(path)}.") from None
+            raise NoInput(f"No such file or folder: {shown(path)}.") from None
         except IsADirectoryError:
-            raise BadInput(f"{shown(path)} is a folder; a file was expected.") from None
+            raise BadInput(f"{shown(path)} is a folder, not a file.") from None
     if hasattr(file, "peek") and not _is_pipe(file):
         start = file.peek(LONGEST_MAGIC)
     else:  # a pipe, whose first read may return a single byte
@@ -158,7 +158,7 @@ def recoded(file: BinaryIO, encoding: str, name: str) -> tuple[BinaryIO, str]:
     try:
         wide = codecs.lookup(encoding).name
     except LookupError:
-        raise BadInput(f"There is no encoding {encoding!r}; try utf-8, utf-16, latin-1 or cp1252.") from None
+        raise BadInput(f"Unknown encoding {encoding!r}. Try utf-8, utf-16, latin-1 or cp1252.") from None
     start = _start(file, 4)
     marked = next((code for mark, code in _MARKS if start.startswith(mark)), None)
     if not wide.startswith(("utf-16", "utf-32")):

@@ -38,7 +38,7 @@ def read_scores(source: Source, group: str | None = None) -> tuple[list[float], 
         table = table.replace(format=table_in(table.path))
     if table.format not in TABLES:
         raise BadInput(
-            f"{shown(source.path)} is no table. Scores are read from CSV, JSON and Parquet files "
+            f"{shown(source.path)} is not a table. Give scores as a CSV, JSON or Parquet file "
             f"({', '.join(TABLE_SUFFIXES)})."
         )
     scores, labels, groups, named = [], [], [], 0
@@ -61,7 +61,7 @@ def read_scores(source: Source, group: str | None = None) -> tuple[list[float], 
     if group is None:
         return scores, labels, None
     if scores and not named:
-        raise BadInput(f"{shown(table.path)} has nothing in {group!r}. Name the column of groups with --group.")
+        raise BadInput(f"{shown(table.path)} has an empty column {group!r}. Name the column of groups with --group.")
     return scores, labels, groups
 
 
@@ -106,10 +106,10 @@ def positive_label(labels: list[str], wanted: str | None, where: str) -> tuple[s
         if wanted is None:
             raise BadInput(f"{where} has the labels {listed}: name the positive one with --positive.")
     if wanted not in names:
-        raise BadInput(f"{where} has no row with the label {wanted!r}; it has {listed}.")
+        raise BadInput(f"{where} has no row with the label {wanted!r}. Its labels: {listed}.")
     if len(names) == 1:
         raise BadInput(
-            f"{where} has the label {wanted!r} only: a promise needs negatives, and positives for the recall."
+            f"{where} has only the label {wanted!r}. A promise needs negatives, and positives for the recall."
         )
     others = [name for name in names if name != wanted]
     return wanted, others[0] if len(others) == 1 else None

@@ -353,7 +353,7 @@ def _read_file(source: Source, bare: bool = False) -> Iterator[Any]:
         if source.path != "-":
             file.close()
     if source.path == "-" and not content:
-        raise NoInput("Standard input is empty; a document was expected.")
+        raise NoInput("No document on standard input: it is empty.")
     document = SourceDocument(shown(source.path), content, source.label, len(content))
     yield document[1:3] if bare else document
 

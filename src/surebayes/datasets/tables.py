@@ -79,7 +79,7 @@ def _lines(source: Source) -> Iterator[tuple[int, str, int]]:
         while line := file.readline(MAX_LINE + 1):
             number += 1
             if len(line) > MAX_LINE:
-                raise BadInput(f"{name}, line {number} is longer than {MAX_LINE // 2**20} MB: no table of texts.")
+                raise BadInput(f"{name}, line {number} is longer than {MAX_LINE // 2**20} MB: not a table of texts.")
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
             try:
@@ -150,7 +150,9 @@ def read_csv(source: Source) -> Iterator[TableRow]:
             label = cells[1] if n > 1 else source.label
             yield from _labelled(source, where, cells[0], label, size, number, cells[n:])
     except csv.Error as error:
-        raise BadInput(f"{name}, line {lines.number}: {error}. Is it a CSV file with {delimiter!r} between?") from None
+        raise BadInput(
+            f"{name}, line {lines.number}: {error}. Check that it is a CSV file with the delimiter {delimiter!r}."
+        ) from None
 
 
 def _delimiter(source: Source, first: str) -> str:
@@ -255,7 +257,9 @@ def _place(source: Source, wanted: Sequence[str], k: int, names: list[str] | Non
     flag = source.keep_flag if k >= len(wanted) - len(source.keep) else (source.flag, "--label")[k]
     if names is None:
         if not column.isdigit() or int(column) < 1:
-            raise BadInput(f"{name} is read without a header: {flag} takes the number of a column. Got {column!r}.")
+            raise BadInput(
+                f"{name} is read without a header, so {flag} must be the number of a column. Got {column!r}."
+            )
         return int(column) - 1
     if column not in names:
         raise _no_column(name, column, names, flag)
@@ -331,7 +335,7 @@ def read_json(source: Source) -> Iterator[TableRow]:
         except (ValueError, RecursionError) as error:
             if line.strip() == "{":
                 raise BadInput(
-                    f"{where} begins an object that goes on: expected an object on each line, or an array of objects."
+                    f"{where} begins an object that spans lines. Give one object per line, or an array of objects."
                 ) from None
             source.refuse(f"{where} is no JSON: {error}.")
             continue
@@ -378,7 +382,7 @@ def _read_array(source: Source, first: str, lines: Iterator[tuple[int, str, int]
                 break
         if text[place : place + 1] == "]":
             if text[place + 1 :].strip() or any(line.strip() for _, line, _ in lines):
-                raise BadInput(f"{name}: there is more after the array of objects; give one array, or JSON lines.")
+                raise BadInput(f"{name}: unexpected content after the array of objects. Give one array, or JSON lines.")
             return
         where = f"{name}, row {number}"
         while True:
@@ -388,7 +392,7 @@ def _read_array(source: Source, first: str, lines: Iterator[tuple[int, str, int]
                 if isinstance(error, ValueError) and len(text) - place <= MAX_LINE and more():
                     continue
                 reason = "the array ends before its ]" if not text[place:].strip() else f"{error}"
-                raise BadInput(f"{where} is no JSON: {reason}.") from None
+                raise BadInput(f"{where} is not valid JSON: {reason}.") from None
             break
         size, place = end - place, end
         yield from _of_object(source, where, row, size, number)
@@ -431,7 +435,7 @@ def _with_places(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     if isinstance(path, Spooled):
         return path
     if not os.path.isfile(path):
-        raise NoInput(f"There is no file {shown(path)}.")
+        raise NoInput(f"No such file: {shown(path)}.")
     with open(path, "rb") as file:
         return path if file.read(4) == b"PAR1" else Spooled(path)
 

@@ -55,7 +55,7 @@ class TableWriter:
         self.path, self.columns = os.fspath(path), list(columns)
         repeated = next((name for name in self.columns if self.columns.count(name) > 1), None)
         if repeated is not None:
-            raise BadInput(f"{self.path} would have two columns {repeated!r}. Keep other columns, or rename this one.")
+            raise BadInput(f"{self.path} would have two columns {repeated!r}. Rename one, or leave it out of --keep.")
         self._part = f"{self.path}.{os.getpid()}.part"
         make = {"csv": _CsvRows, "jsonl": _JsonRows, "parquet": _ParquetRows}[written_as(path)]
         self._rows: Any = make(self._part, self.columns, suffix_of(path))
@@ -163,8 +163,8 @@ class _ParquetRows:
             return pa.array([_text(value) for value in values] if pa.types.is_string(kind) else values, kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise BadInput(
-                f"The column {name!r} began as {kind} and goes on otherwise: {str(error).splitlines()[0]}. Write a "
-                ".csv or .jsonl file, or make it one type."
+                f"The column {name!r} changes its type from {kind}: {str(error).splitlines()[0]}. Write a "
+                ".csv or .jsonl file, or use one type."
             ) from None
 
     def close(self) -> None:

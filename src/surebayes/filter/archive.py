@@ -103,7 +103,7 @@ def import_(archive: str, path: str) -> Session:
         except _BROKEN as error:
             if isinstance(error, BadModel):
                 raise
-            raise BadModel(f"{archive} is damaged, or no archive of a filter: {error}.") from error
+            raise BadModel(f"{archive} is damaged, or not an archive of a filter: {error}.") from error
         _check(scratch)
         put_in_place(scratch, path)
     return Session.open(path)
@@ -138,12 +138,12 @@ def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
     """Write the files of an archive to a folder, flushed."""
     entries = {info.filename: info for info in file.infolist()}
     if MANIFEST not in entries or len(entries) != len(file.infolist()):
-        raise BadModel(f"The archive has no {MANIFEST}, or a file twice.")
+        raise BadModel(f"The archive has no {MANIFEST}, or duplicate files.")
     unpacked = sum(info.file_size for info in entries.values())
     if unpacked > max(MAX_RATIO * size, _ALWAYS):
-        raise BadModel(f"The archive of {size:,} bytes would unpack to {unpacked:,}: no archive of a filter.")
+        raise BadModel(f"The archive of {size:,} bytes would unpack to {unpacked:,}: not an archive of a filter.")
     if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in entries.values()):
-        raise BadModel("The archive is compressed in a way that no archive of a filter is.")
+        raise BadModel("The archive uses a compression method that `surebayes export` never uses.")
     if entries[MANIFEST].file_size > MAX_MANIFEST or (CONFIG in entries and entries[CONFIG].file_size > _MAX_CONFIG):
         raise BadModel(f"{MANIFEST} or {CONFIG} in the archive is too large to be one.")
     if CONFIG in entries:  # before the manifest, which summarizes it

@@ -99,7 +99,7 @@ def opened(
     for place in link.places(folder):
         try:
             if identity_of(place) != link.id:
-                raise BadModel(f"{place!r} is another filter than the one that this layer was made on.")
+                raise BadModel(f"{place!r} is not the filter that this layer was created on.")
             return open_base(place, folder, layer, hold, open_model, above, before)
         except (StoreError, OSError) as error:
             problem = problem or error
@@ -122,9 +122,9 @@ def open_base(
     below = os.path.realpath(place)
     chain = (*above, here)
     if below in chain:
-        raise BadModel(f"{place!r} can't be the base of {folder!r}: it is that layer itself, or stands on it.")
+        raise BadModel(f"{place!r} can't be the base of {folder!r}: it is the layer itself, or a layer on it.")
     if len(chain) >= DEEPEST:
-        raise BadModel(f"At most {DEEPEST} layers can stand on one another; {place!r} would be one more.")
+        raise BadModel(f"Layers can be at most {DEEPEST} deep. Choose a base with fewer layers than {place!r}.")
     last = before if before is not None and before.folder == place else None
     base = _shared(place, below, chain, open_model, last) if hold else Base(place, hold, chain, open_model, last)
     if layer is not None:

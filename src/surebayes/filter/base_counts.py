@@ -70,7 +70,7 @@ def over(base: Engine, layer: Engine, weight: int, missing: "list[int] | None" =
     engine = Engine(base.reader, base.views, base.classes, sums)
     documents = [a + weight * b for a, b in zip(base.documents, layer.documents)]
     if sum(documents) >= 2**31:
-        raise OverflowError(f"A pool counts up to 2**31 documents; with {weight} times the own ones there are more.")
+        raise OverflowError(f"A pool counts up to 2**31 documents; own lessons times {weight} exceed that.")
     engine.documents, engine.experts = ints(documents), base.experts
     engine.weights = stepped(base.weights, layer.weights.units)
     return engine

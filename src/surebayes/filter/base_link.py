@@ -54,13 +54,13 @@ class BaseLink(Record):
     def from_json(cls, value: object) -> "BaseLink":
         """Read a link; BadModel for anything else."""
         if not isinstance(value, dict) or set(value) != set(cls.FIELDS):
-            raise BadModel("The settings of the filter name its base in a way that this release doesn't know.")
+            raise BadModel("The settings of the filter describe its base in an unknown form.")
         link = cls(**value)
         texts = link.path, link.near, link.id, link.tuned
         if not all(type(text) is str for text in texts) or type(link.own_weight) is not int:
-            raise BadModel("The settings of the filter name its base by values that can't be.")
+            raise BadModel("The settings of the filter describe its base with invalid values.")
         if "\0" in link.path + link.near or not 1 <= link.own_weight <= MOST_WEIGHT:
-            raise BadModel("The settings of the filter name its base by values that can't be.")
+            raise BadModel("The settings of the filter describe its base with invalid values.")
         return link
 
     def steps_from(self, tuned: str) -> "BaseLink":

@@ -27,7 +27,7 @@ def check(mine: Remembering, labels: Sequence[str], rate: float | None, burst: f
     now = mine.budgets() if rate is None else {}
     for label in labels:
         if rate is None and label not in now:
-            raise ValueError("burst is of a budget, and there is none: give the budget's rate too.")
+            raise ValueError("burst needs a budget, and there is none: give its rate too.")
         AlarmBudget(now[label]["rate"] if rate is None else rate, BURST if burst is None else burst)
     if burst is not None and burst > ledger.MOST_BURST:
         raise ValueError(f"burst must be at most {ledger.MOST_BURST:,.0f}. Got {burst!r}.")

@@ -97,7 +97,7 @@ def evaluate(
     Evaluation
     """
     if not truth:
-        raise BadInput("There are no labelled documents to measure on.")
+        raise BadInput("No labelled documents to measure on.")
     classes = dict(sorted(Counter(truth).items()))
     right = sum(t == g for t, g in zip(truth, predicted))
     figures = {
@@ -109,7 +109,7 @@ def evaluate(
         y = [label == positive for label in truth]
         if not any(y) or all(y):
             missing = positive if not any(y) else f"any class but {positive}"
-            raise BadInput(f"The measures need documents of both kinds. There are none of {missing!r}.")
+            raise BadInput(f"The measures need documents of both classes. Got none of {missing!r}.")
         figures = _of_labels(y, [label == positive for label in predicted], confidence) | figures
         if scores is not None:
             values = [float(score) for score in scores]

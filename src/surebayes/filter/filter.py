@@ -658,7 +658,7 @@ class Filter:
         if budget is not None or burst is not None:
             budgeting.check(self, labels, budget, burst)
         if len(labels) > 1 and (negatives or positives):
-            raise ValueError("Negatives and positives of which class? Name the positive one, or give documents.")
+            raise ValueError("A filter of several classes needs the positive one, or documents. Got neither.")
         more = ((document, label) for side, label in ((negatives, state.names[0]), (positives, labels[0]))
                 for document in side)  # fmt: skip
         promise.set_aside(self._session, itertools.chain(more, labelled(documents)))
@@ -1085,7 +1085,7 @@ class Filter:
         """Return a remembered verdict, and its document as `learner` reads it, if its content is stored."""
         memory, verdict = self._recorder.memory, self.remembered_verdict(number)
         if memory is None or verdict is None:
-            raise BadInput(f"No verdict with the number {number!r} is remembered; it may be too old.")
+            raise BadInput(f"No remembered verdict has the number {number!r}; it may be too old.")
         content = memory.content(number)
         if content is None:
             return memory, verdict, None

@@ -76,12 +76,14 @@ def rollback(session: Session, version: int, who: str | None) -> int:
         if not isinstance(version, int) or not 0 <= version <= state.seq:
             raise ValueError(f"version must be a whole number from 0 to {state.seq}. Got {version!r}.")
         if version < state.floor:
-            raise ValueError(f"Messages were learnt without journal at {state.floor}; there is no way back before it.")
+            raise ValueError(
+                f"Can't return to a version before {state.floor}, where messages were learnt without a journal."
+            )
         undone = [event for event, _ in txn.journal.heads(version)]
         erased = [event.seq for event in undone if event.action in ("erase", "rebuild")]
         if erased:
             raise ValueError(
-                f"Messages were erased, or all were counted anew, at {erased[-1]}; there is no way back before it."
+                f"Can't return to a version before {erased[-1]}, where messages were erased or all were recounted."
             )
         for event in reversed(undone):
             _undo(txn, event, who)
@@ -94,15 +96,19 @@ def undo(session: Session, version: int, who: str | None) -> str:
     with session.transaction() as txn:
         latest = txn.journal.last()
         if not 1 <= version <= latest:
-            raise BadInput(f"There is no lesson {version}; the latest is {latest}.")
+            raise BadInput(f"No lesson {version}. The last one is {latest}.")
         event = next(event for event, _ in txn.journal.heads(version - 1))
         if event.action not in ("learn", "forget") or event.fingerprint is None:
-            raise BadInput(f"Row {version} is no lesson: {event.action}. Go back to the version before it instead.")
+            raise BadInput(
+                f"Row {version} is not a lesson: {event.action}. Roll back to the version before it instead."
+            )
         (last,) = txn.journal.latest(event.fingerprint, 1)
         if last.seq != version:
-            raise BadInput(f"The message of lesson {version} was taught or forgotten again at {last.seq}: undo that.")
+            raise BadInput(
+                f"The message of lesson {version} was taught or forgotten again at {last.seq}. Undo that first."
+            )
         if txn.journal.erased() & {event.seq, event.source or 0}:
-            raise BadInput(f"The message of lesson {version} was erased; there is no way back to it.")
+            raise BadInput(f"The message of lesson {version} was erased and can't be restored.")
         _undo(txn, event, who)
     return "forgotten" if event.action == "learn" else "learnt"
 

@@ -141,8 +141,8 @@ def _by_processes(folder: str, executor: ProcessPoolExecutor, jobs: int) -> Verd
                 yield from _answered(*under_way.popleft())
         except BrokenProcessPool:  # raised by a pending result, or by the next submit
             raise StoreError(
-                "A process that judges documents died, of too little memory perhaps; what was printed so far is right. "
-                "Run again with fewer --jobs."
+                "A worker process died, perhaps for lack of memory; the results printed so far are correct. "
+                "Run the command again with fewer --jobs."
             ) from None
 
     return verdicts
@@ -167,9 +167,7 @@ def _judged(folder: str, version: dict[str, Any], contents: list[Any]) -> list[D
     if _opened is None or _opened[0] != folder:
         model = Model.open(folder, hold=True)
         if _version(folder) != version:
-            raise Busy(
-                f"The model in {folder!r} was changed by another process while documents were judged. Run again."
-            )
+            raise Busy(f"The model in {folder!r} was changed by another process while judging. Run the command again.")
         _opened = folder, model, BudgetsInForce(folder)
     _, model, in_force = _opened
     return model.judge(contents, in_force())

@@ -60,10 +60,10 @@ class ViewTables(Record):
         whole = [alive, *totals]
         fits = len(totals) == classes and all(type(n) is int and 0 <= n < MOST_ROWS for n in whole)
         if not fits or alive >= MOST_COUNT:
-            raise BadModel(f"The manifest has totals that can't be those of counts: {whole}.")
+            raise BadModel(f"The manifest has invalid totals: {whole}.")
         stages = value.get("stages") or []
         if len(stages) != sum([expert.second_stage is not None for expert in spec.experts]):
-            raise BadModel(f"The view {spec.name!r} of the manifest has not one table for each second stage.")
+            raise BadModel(f"The view {spec.name!r} of the manifest needs one table for each second stage.")
         return cls(spec, totals, alive, value["table"], value.get("stack", []), stages)
 
     def to_json(self) -> "dict[str, Any]":
@@ -117,7 +117,7 @@ class Scoring(Record):
             raise BadModel(f"The manifest names the unknown reader {reader!r}.")
         fits = len(documents) == len(names) >= 2 and min(documents) >= 0 and views
         if not fits or sum(documents) >= MOST_COUNT or not all(isinstance(name, str) for name in names):
-            raise BadModel("The manifest has fewer than two classes, no views, or numbers of documents that can't be.")
+            raise BadModel("The manifest has fewer than two classes, no views, or invalid numbers of documents.")
         weights = {name: value[name] for name in WEIGHTS if name in value}
         thresholds, probability = _thresholds(value["thresholds"]), _probability(value["probability"])
         return cls(reader, names, documents, str(value["model"]), views, weights, thresholds, probability)
@@ -142,7 +142,7 @@ WEIGHTS = ("weights", "bias", "bounds")
 
 def _thresholds(value: object) -> "dict[str, float]":
     if not isinstance(value, dict) or not all(_is_finite(v) for v in value.values()):
-        raise BadModel(f"The manifest has thresholds that are no numbers: {value!r}.")
+        raise BadModel(f"The manifest has thresholds that are not numbers: {value!r}.")
     return {name: float(threshold) for name, threshold in value.items()}
 
 
@@ -150,7 +150,7 @@ def _probability(value: object) -> "tuple[float, float, float] | None":
     if value is None:
         return None
     if not isinstance(value, list) or len(value) != 3 or not all(map(_is_finite, value)) or not 0 <= value[2] <= 0.5:
-        raise BadModel(f"The manifest has a map to probabilities that can't be one: {value!r}.")
+        raise BadModel(f"The manifest has an invalid map to probabilities: {value!r}.")
     return float(value[0]), float(value[1]), float(value[2])
 
 
@@ -196,11 +196,11 @@ class Place(Record):
         counts = [n for by_class in known.values() for n in by_class.values()]
         rows = [place.absorbed, place.chain, place.learnt_at, place.floor]
         if type(place.id) is not str or not all(type(n) is int and 0 <= n < MOST_ROWS for n in rows):
-            raise BadModel("The manifest has numbers that can't be rows of the journal.")
+            raise BadModel("The manifest has invalid row numbers of the journal.")
         if len(place.reread) != 2 or not all(
             type(n) is int and 0 <= n < MOST_ROWS for n in (*place.reread, place.lessons, *counts)
         ):
-            raise BadModel("The manifest has numbers that can't be those of messages.")
+            raise BadModel("The manifest has invalid numbers of messages.")
         return place
 
     def to_json(self) -> "dict[str, Any]":
@@ -305,7 +305,7 @@ class Manifest:
                 if isinstance(error, BadModel):
                     raise
                 problem = f"{type(error).__name__} {error}"
-                raise BadModel(f"The manifest in {self.folder!r} lacks a valid {name!r}: {problem}.") from None
+                raise BadModel(f"The manifest in {self.folder!r} has no valid {name!r}: {problem}.") from None
         return self._parts[key]
 
     def __eq__(self, other: object) -> bool:

@@ -149,7 +149,7 @@ class Model:
             if isinstance(error, BadModel):
                 raise
             problem = f"{type(error).__name__} {error}"
-            raise BadModel(f"The manifest in {files.folder!r} lacks what judging needs: {problem}.") from None
+            raise BadModel(f"The manifest in {files.folder!r} is incomplete: {problem}.") from None
 
     @classmethod
     def _of_scoring(cls, scoring: Scoring, files: TableFiles) -> "Model":

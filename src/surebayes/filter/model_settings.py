@@ -82,7 +82,7 @@ class Settings:
         """Read them back; BadModel where they can't be settings."""
         value = _of_now(value)
         if not isinstance(value, dict) or not set(value) <= set(cls.__slots__) or not {"weights", "bias"} <= set(value):
-            raise BadModel("The settings of the filter are incomplete, or of another release.")
+            raise BadModel("The settings of the filter are incomplete, or from another release.")
         if value.get("base") is not None:
             from surebayes.filter.base_link import BaseLink
 
@@ -92,10 +92,10 @@ class Settings:
         if not all(isinstance(n, int) and 0 <= n < 2**53 for n in whole) or not all(
             isinstance(by_class, dict) for by_class in (settings.thresholds, settings.certificates)
         ):
-            raise BadModel("The settings of the filter have numbers that can't be rows of the journal.")
+            raise BadModel("The settings of the filter have invalid row numbers of the journal.")
         for made in settings.certificates.values():
             if not isinstance(made, dict) or not isinstance(made.get("model"), str):
-                raise BadModel("The settings of the filter have a certificate that names no model.")
+                raise BadModel("The settings of the filter have a certificate without a model.")
         return settings
 
 

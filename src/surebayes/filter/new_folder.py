@@ -55,7 +55,7 @@ def make_folder(path: str) -> None:
     try:
         make_private(path)
     except (FileExistsError, NotADirectoryError):
-        raise StoreError(f"{path!r} can't be a filter's folder: a file is in its place. Name another folder.") from None
+        raise StoreError(f"{path!r} can't be a filter's folder: it is a file. Name another folder.") from None
 
 
 def clear_unfinished(path: str) -> None:

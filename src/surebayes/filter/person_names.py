@@ -29,6 +29,7 @@ def checked_name(name: str) -> str:
     person = person_named(plain_text(name, "the name of a person"))
     if person is None:
         raise ValueError(
-            f"{name[:200]!r} is no name of a person: 1 to {LONGEST} of a-z 0-9 . _ + @ -, and no dot at the start."
+            f"{name[:200]!r} is not a valid name of a person: use 1 to {LONGEST} of a-z 0-9 . _ + @ -, without a dot "
+            f"at the start."
         )
     return person

@@ -45,7 +45,7 @@ def judging_folder(users: str, name: str, site: "str | None") -> str:
     if has_layer(folder):
         return folder
     if not site:
-        raise NoModel(f"{name!r} has no filter in {users!r} yet, and no site was named to judge by: -m DIR.")
+        raise NoModel(f"{name!r} has no layer in {users!r} yet. Name the shared filter to judge by: -m DIR.")
     return site
 
 
@@ -53,7 +53,7 @@ def own_folder(users: str, name: str) -> str:
     """Return the layer of a person; NoModel if they have none yet."""
     folder = folder_of(users, name)
     if not has_layer(folder):
-        raise NoModel(f"{name!r} has no filter in {users!r} yet: it is made at the first lesson.")
+        raise NoModel(f"{name!r} has no layer in {users!r} yet. The first lesson creates it.")
     return folder
 
 
@@ -126,7 +126,7 @@ class Persons:
         folder = folder_of(self.users, name)
         if not has_layer(folder):
             if not self.site:
-                raise NoModel(f"{name!r} has no filter in {self.users!r} yet; name the site that it stands on: -m DIR.")
+                raise NoModel(f"{name!r} has no layer in {self.users!r} yet. Name its base, the shared filter: -m DIR.")
             if not os.path.isdir(self.users):
                 make_private(self.users)
             self.finish_forgetting()

@@ -52,7 +52,7 @@ def plain_text(value: Any, name: str) -> str:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise ValueError(f"{name} must be text that UTF-8 can write. Got {text!r:.80}.") from None
+            raise ValueError(f"{name} must be text that UTF-8 can encode. Got {text!r:.80}.") from None
     return text
 
 
@@ -86,7 +86,7 @@ def label_of(value: Any, names: Sequence[str]) -> str:
             if str.__eq__(name, text):
                 return name
     shown = str.__str__(text) if isinstance(text, str) else value
-    raise ValueError(f"There is no class {shown!r}; this filter has {', '.join(map(repr, names))}.")
+    raise ValueError(f"Unknown class {shown!r}. This filter has {', '.join(map(repr, names))}.")
 
 
 def plain_whole(value: Any, name: str) -> int:
@@ -178,7 +178,7 @@ def several(items: Iterable[Item], name: str, kind: str = "document") -> Iterabl
     """
     if isinstance(items, str | bytes | bytearray):
         got = type(items).__name__
-        raise TypeError(f"{name} must be several, such as a list. Got a single {got}: put the {kind} in a list.")
+        raise TypeError(f"{name} must be a collection, such as a list. Got a single {got}: put the {kind} in a list.")
     return items
 
 

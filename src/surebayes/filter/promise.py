@@ -147,7 +147,9 @@ def targets(state: State, positive: str | None) -> list[str]:
         allowed = names[1:] if len(names) == 2 else names
         raise ValueError(f"The positive class must be one of {allowed}. Got {positive!r}.")
     if len(names) > 2 and UNSURE in names:
-        raise ValueError(f"A class is called {UNSURE!r}, which is what a document is called that no class vouches for.")
+        raise ValueError(
+            f"{UNSURE!r} can't be a class: it is the verdict on documents above no threshold. Rename the class."
+        )
     return [positive] if positive is not None else names[1:] if len(names) == 2 else list(names)
 
 
@@ -175,9 +177,9 @@ def _terms(options: Mapping[str, Any]) -> PromiseTerms:
     if max_fpr is not None and precision is not None:
         raise ValueError("max_fpr and min_precision fix the same threshold: give one of them.")
     if precision is not None and any(options["mislabelled"] or (0, 0)):
-        raise ValueError("mislabelled documents can't be allowed for with min_precision: give max_fpr.")
+        raise ValueError("mislabelled can't be combined with min_precision: give max_fpr.")
     if options["anytime"] and any(options["mislabelled"] or (0, 0)):
-        raise ValueError("mislabelled documents can't be allowed for with anytime: give one of them.")
+        raise ValueError("mislabelled can't be combined with anytime: give one of them.")
     return PromiseTerms(
         0.001 if max_fpr is None and precision is None else max_fpr,
         0.95 if options["confidence"] is None else options["confidence"],

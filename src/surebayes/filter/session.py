@@ -632,7 +632,7 @@ class Session:
         events = unpack_events(packed, chain, made_with) if packed else []
         if not events or events[0].seq != last + 1 or events[-1].seq != absorbed:
             raise BadModel(
-                f"The journal in {self.path!r} has lost rows: it ends at {last}, the model was made with {absorbed}. "
+                f"The journal in {self.path!r} has lost rows: it ends at {last}, but the model counts {absorbed}. "
                 "Restore it from a copy."
             )
         self.open_journal().append(events)

@@ -146,15 +146,15 @@ class State:
         self.since = self.seq
         self.belong_to(journal)
         if journal.id != place.id:
-            raise BadModel(f"{journal.path} is the journal {journal.id}; the model was made with {place.id}.")
+            raise BadModel(f"{journal.path} is the journal {journal.id}, but the model needs {place.id}. Restore both.")
         chain = journal.chain_at(self.seq)
         if chain is None:
             raise BadModel(
-                f"{journal.path} has lost rows: it ends at {journal.last()}, the model was made with {self.seq}. "
+                f"{journal.path} has lost rows: it ends at {journal.last()}, but the model counts {self.seq}. "
                 "Restore it."
             )
         if chain != self.chain:
-            raise BadModel(f"{journal.path} has other rows than the model was made with. Restore both.")
+            raise BadModel(f"{journal.path} has different rows from the model's. Restore both.")
         if place.known is not None:
             known = place.known
             try:
@@ -280,7 +280,7 @@ class State:
         parts, moved = unpack_rows(body)
         rows = unpackable(self.engine.views, parts)
         if rows is None:
-            raise BadModel(f"Row {row} of the journal has other views than the model.")
+            raise BadModel(f"Row {row} of the journal has different views from the model's.")
         return rows, moved
 
     def cache_reserved_rows(self, row: int, rows: list[Rows]) -> None:

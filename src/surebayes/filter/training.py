@@ -421,7 +421,7 @@ def _chunks(documents: Iterable[tuple[bytes | str, str]], classes: Sequence[str]
         try:
             content, label = pair
         except (TypeError, ValueError):
-            raise TypeError(f"Documents to learn are pairs (document, label). Got {pair!r:.80}.") from None
+            raise TypeError(f"Documents to learn must be pairs (document, label). Got {pair!r:.80}.") from None
         content = content if type(content) is bytes else bytes_or_text(content)
         chunk.append((content, label_of(label, classes)))
         size += len(content)

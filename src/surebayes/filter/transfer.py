@@ -120,7 +120,7 @@ def restore(file: Iterable[str], path: str) -> Session:
     lines = _checked_lines(file)
     header = next(lines, None)
     if not isinstance(header, dict) or header.get("format") != DUMP:
-        raise BadModel("This is no dump of a filter: its first line doesn't say so.")
+        raise BadModel("Not a dump of a filter: the first line is not a header of `surebayes dump`.")
     if header.get("version", 0) > VERSION:
         raise NewerModel(f"The dump has version {header['version']}; this release reads up to {VERSION}.")
     beside = os.path.dirname(os.path.abspath(path))
@@ -184,7 +184,7 @@ def _restored(path: str, header: dict[str, Any], classes: list[str], lines: Iter
 def _remember(txn: Transaction, line: dict[str, Any]) -> None:
     state, name = txn.state, line["message"]
     if line["action"] not in ("learn", "reserve"):
-        raise BadModel(f"The dump has a message that was neither learnt nor reserved: {line['action']!r}.")
+        raise BadModel(f"The dump has a message with an unknown action: {line['action']!r}.")
     if "content" in line:
         reader = int(line["reader"])
         body = pack_content(base64.b64decode(line["content"], validate=True), line["moved"])
@@ -203,7 +203,7 @@ def _remember(txn: Transaction, line: dict[str, Any]) -> None:
 def _checked_terms(state: State, name: str, listed: list[list[int]], terms: list[bytes]) -> list[Rows]:
     rows = unpackable(state.engine.views, terms)
     if rows is None:
-        raise BadModel(f"The message {name} of the dump has other views than the filter.")
+        raise BadModel(f"The message {name} of the dump has different views from the filter's.")
     for view, columns in zip(state.engine.views, listed):
         if columns and (columns[-1] >= view.width or any(b <= a for a, b in itertools.pairwise(columns))):
             raise BadModel(f"The message {name} of the dump has columns out of order.")
@@ -218,7 +218,7 @@ def _add_others(state: State, others: dict[int, list[tuple[int, int]]], document
         counts = dict(_entries(sums.own))
         for key, count in others.get(i, []):
             if not 0 < count < 2**31:
-                raise BadModel(f"The dump has a count that can't be one: {count!r}.")
+                raise BadModel(f"The dump has an invalid count: {count!r}.")
             counts[key] = counts.get(key, 0) + count
         flat = array("I", [number for entry in sorted(counts.items()) for number in entry])
         engine.sums[i] = Sums.of_table(Table.of_entries(flat.tobytes(), view.width, engine.classes, together))
@@ -233,11 +233,11 @@ def _checked_lines(file: Iterable[str]) -> Iterator[dict[str, Any]]:
         try:
             value = json.loads(line)
         except ValueError:
-            raise BadModel(f"Line {n + 1} of the dump is no JSON.") from None
+            raise BadModel(f"Line {n + 1} of the dump is not valid JSON.") from None
         if isinstance(value, dict) and value.keys() == {"lines", "crc32"}:
             if value != {"lines": n, "crc32": checked}:
                 raise BadModel("The dump is damaged: its lines don't match the checksum in the last one.")
             return
         checked, n = crc32(line.encode(), checked), n + 1
         yield value
-    raise BadModel("The dump is cut short: its last line, with the checksum, is missing.")
+    raise BadModel("The dump is truncated: its last line, with the checksum, is missing.")

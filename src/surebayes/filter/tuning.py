@@ -34,7 +34,7 @@ def retune(session: Session, how: str | None, who: str | None) -> dict[str, Any]
     if how is not None and how not in HOW:
         raise ValueError(f"weights must be 'reliability', 'stack' or 'equal'. Got {how!r}.")
     if session.current_state().settings.base is not None:
-        raise ValueError("A layer has the weights of its base, and steps of its own lessons: tune the base instead.")
+        raise ValueError("A layer takes the weights of its base. Tune the base instead.")
     how = way_to_weigh(how or "auto", session.current_state().engine.reader)
 
     with session.transaction() as txn:
@@ -112,7 +112,7 @@ def _check_enough(state: State, labels: list[int], turns: int) -> None:
             where = "in the journal" if turns > 1 else "among the held-out third of the journal"
             raise ValueError(
                 f"Weights need {FEWEST * turns} messages of class {state.names[c]!r} and of the rest {where}. "
-                f"Got {labels.count(c)} and {len(labels) - labels.count(c)}: teach more first."
+                f"Got {labels.count(c)} and {len(labels) - labels.count(c)}. Teach more first."
             )
 
 
@@ -135,7 +135,7 @@ def judged_scores(state: State, journal: Journal) -> tuple[list[list[float]], li
         except (ValueError, TypeError, KeyError):
             raise BadModel(f"Row {row} of the journal has no scores.") from None
         if len(numbers) != contrasts or not all(map(isfinite, numbers)):
-            raise BadModel(f"Row {row} of the journal has scores of another filter.")
+            raise BadModel(f"Row {row} of the journal has scores of a different filter.")
         scores.append(numbers)
     return scores, [label for _, label in judged], [row for row, _ in judged]
 

@@ -84,8 +84,8 @@ def erase(
             known = txn.known(fingerprint)
             if known is not None and known[0] == "bulk":
                 raise ValueError(
-                    f"The message {fingerprint} was learnt without journal: what it counted can't be told from the "
-                    "rest. Train the filter anew without it."
+                    f"The message {fingerprint} was learnt without a journal, so its counts can't be removed. "
+                    "Train a new filter without it."
                 )
             done["messages"] += bool(txn.journal.rows_of(fingerprint))
             if known is not None:
@@ -196,7 +196,7 @@ def _about(session: Session, journal: Journal) -> tuple[str, list[str], tuple[Vi
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, StoreError):
             raise
-        raise BadModel(f"Nothing in {session.path!r} says what the filter is: {error}. Restore it.") from error
+        raise BadModel(f"Nothing in {session.path!r} describes the filter: {error}. Restore it from a copy.") from error
 
 
 def _in_manifest(session: Session, needed: bool) -> dict[str, Any]:
@@ -216,7 +216,7 @@ def _check_base(layer: State, path: str, other: bool) -> None:
     base_in_use = layer.base_in_use
     if other and (base_in_use is None or base_in_use.base is None):
         raise ValueError(
-            "A layer has the views of its base: rebuild it with other views only after its base, and where that can be "
+            "A layer takes the views of its base: rebuild the base first, in a place where the layer can "
             f"read. {'' if base_in_use is None else base_in_use.problem}".rstrip()
         )
 
@@ -246,13 +246,13 @@ def _check_content(journal: Journal, views: Sequence[ViewSpec], other: bool) -> 
             short += 1
     if columns:
         raise ValueError(
-            f"{columns:,} messages were kept as columns of the views they were learnt with (--no-content, or an "
-            "earlier release): other views can't read them. Train a new filter, or rebuild with the same views."
+            f"{columns:,} messages are stored as hashed columns of the current views (--no-content, or an "
+            "earlier release), which other views can't read. Train a new filter, or rebuild with the same views."
         )
     if short:
         raise ValueError(
-            f"Of {short:,} messages the journal has less than these views read. Train a new filter, or rebuild with "
-            "views that read as much as those of now, or less."
+            f"The journal stores too little of {short:,} messages for these views. Train a new filter, or rebuild with "
+            "views that read no more than the current ones."
         )
 
 
@@ -266,8 +266,8 @@ def _counted(journal: Journal, state: State, other: bool, drop_unjournaled: bool
     for event, chain in journal.heads():
         if event.action == "bulk" and not drop_unjournaled:
             raise ValueError(
-                f"Messages were learnt without journal at row {event.seq}: only the tables have what they counted, and "
-                "it would be lost. Say --drop-unjournaled to go on without them."
+                f"Messages were learnt without a journal at row {event.seq}, so rebuilding would drop them. "
+                "Use --drop-unjournaled to rebuild without them."
             )
         counts_only = other or event.seq <= new_since
         if (event.source or event.seq) in erased or (counts_only and event.action == "settings"):

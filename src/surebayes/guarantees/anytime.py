@@ -171,8 +171,8 @@ class AnytimeCertificate:
         refuse_nan(values, "scores")
         if model is not None and self.model is not None and model != self.model:
             raise ValueError(
-                f"This certificate is about the model {self.model}, and these scores are of {model}: a model that has "
-                "learnt is another one. Begin a new AnytimeCertificate, or follow the changing model with AlarmAudit."
+                f"This certificate is for the model {self.model}, but these scores are of {model}. A model that has "
+                "learnt is a new model: start a new AnytimeCertificate, or follow the changing model with AlarmAudit."
             )
         if ids is not None:
             numbers = numbers_of(ids, len(values))

@@ -238,7 +238,7 @@ class AlarmBudget:
         budget = cls(state["rate"], state["burst"])
         counts = [state[name] for name in ("debt_units", "alarms", "negatives")]
         if not all(type(count) is int and count >= 0 for count in counts) or counts[1] > counts[2]:
-            raise ValueError(f"a budget's state holds counts that can't be: {state!r}.")
+            raise ValueError(f"invalid counts in the state of a budget: {state!r}.")
         budget._debt_units, budget.alarms, budget.negatives = counts
         return budget
 

@@ -132,7 +132,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         self._check_parameters()
         X, labels = self._checked(X, y)
         if labels.ndim == 1 and np.unique(labels).size < 2:
-            raise ValueError(f"the {labels.size:,} rows to start from hold one class only: rows of two are needed.")
+            raise ValueError(f"the first {labels.size:,} rows hold one class only. Give rows of both classes.")
         raw = self._out_of_fold(X, labels)
         self.estimator_ = clone(self.estimator).fit(X, labels)
         raw = raw_scores(self.estimator_, X, labels.ndim == 2) if raw is None else raw
@@ -228,7 +228,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         self._check_parameters()
         known = np.unique(labels) if classes is None else np.asarray(classes)
         if labels.ndim == 1 and known.size < 2:
-            raise ValueError(f"the first call holds one class only: pass classes=[...], all labels. Got {known!r}.")
+            raise ValueError(f"the first call holds one class only: pass all labels as classes=[...]. Got {known!r}.")
         options = {} if labels.ndim == 2 and classes is None else {"classes": known}
         self.estimator_ = clone(self.estimator).partial_fit(X, labels, **options)
         self._begin(kind_of(labels, raw_scores(self.estimator_, X, labels.ndim == 2)), labels)
@@ -283,7 +283,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         if answers.shape == shape:
             return answers.astype(bool)
         if self._kind == "multilabel" or (answers.dtype.kind == "b" and len(self._targets) > 1):
-            raise ValueError("with several thresholds flagged must be what predict answered: labels, or indicators.")
+            raise ValueError("with several thresholds, flagged must be the output of predict: labels or indicators.")
         if answers.dtype.kind != "b":
             return np.asarray(answers[:, None] == self.classes_)
         alarms = np.zeros(shape, dtype=bool)

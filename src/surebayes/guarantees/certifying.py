@@ -111,12 +111,12 @@ def certify(
     goal = _goal(max_fpr, min_recall, min_precision)
     foreign, missing = checked_mislabelled(mislabelled)
     if anytime and (foreign or missing):
-        raise ValueError("mislabelled rows can't be allowed for with anytime: give one of them.")
+        raise ValueError("mislabelled can't be combined with anytime: give one of them.")
     lower: float | None = None
     if goal == "min_precision":
         assert min_precision is not None
         if foreign or missing:
-            raise ValueError("mislabelled rows can't be allowed for with min_precision: give max_fpr or min_recall.")
+            raise ValueError("mislabelled can't be combined with min_precision: give max_fpr or min_recall.")
         threshold, allowed = _precise(values, truth, together, min_precision, confidence, order, anytime)
     elif goal == "max_fpr":
         assert max_fpr is not None
@@ -170,7 +170,7 @@ def _goal(max_fpr: float | None, min_recall: float | None, min_precision: float 
     for name, limit in limits.items():
         if limit is not None:
             return name
-    raise ValueError("nothing to promise: give max_fpr, min_recall or min_precision.")
+    raise ValueError("no promise: give max_fpr, min_recall or min_precision.")
 
 
 def _checked(scores: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

@@ -35,7 +35,9 @@ def raw_scores(estimator: Any, X: Any, indicators: bool = False) -> Floats:
         return np.asarray(estimator.decision_function(X), dtype=np.float64)
     method = next((name for name in ("predict_log_proba", "predict_proba") if hasattr(estimator, name)), None)
     if method is None:
-        raise TypeError(f"{type(estimator).__name__} has no scores: it needs decision_function or predict_proba.")
+        raise TypeError(
+            f"{type(estimator).__name__} has no scores: give an estimator with decision_function or predict_proba."
+        )
     with np.errstate(divide="ignore"):
         answer = getattr(estimator, method)(X)
         tables = isinstance(answer, list)  # one for each class of indicator labels, as forests give
@@ -63,7 +65,7 @@ def memberships(labels: Any, classes: NDArray[Any], kind: Kind) -> NDArray[np.bo
     inside = np.asarray(labels[:, None] == classes)
     if not inside.any(1).all():
         strange = np.setdiff1d(labels, classes)[0].item()
-        raise ValueError(f"y holds the label {strange!r}, which the classifier was not trained on.")
+        raise ValueError(f"y holds the unknown label {strange!r}: the classifier was not trained on it.")
     return inside
 
 

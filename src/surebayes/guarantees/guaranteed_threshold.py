@@ -242,16 +242,16 @@ class GuaranteedThreshold(ThresholdedClassifier):
         elif isinstance(self.cv, str) and self.cv != "prefit":
             raise ValueError(f"cv must be a share of the rows, 'prefit' or a cross-validator. Got {self.cv!r}.")
         if any(checked_mislabelled(self.mislabelled)) and (self.cost is not None or self.min_precision is not None):
-            raise ValueError("mislabelled rows can be allowed for with max_fpr and min_recall only.")
+            raise ValueError("mislabelled needs max_fpr or min_recall.")
         if self.anytime and (any(checked_mislabelled(self.mislabelled)) or self.cost is not None):
-            raise ValueError("anytime promises can't allow for mislabelled rows, and cost makes no promise.")
+            raise ValueError("anytime can't be combined with mislabelled or cost.")
         if self.probabilities not in ("logistic", "isotonic", None):
             raise ValueError(f"probabilities must be 'logistic', 'isotonic' or None. Got {self.probabilities!r}.")
 
     def _fitted(self, X: Any, labels: Any, fit_params: dict[str, Any], rows: Any) -> Any:
         part = labels[rows]
         if part.ndim == 1 and np.unique(part).size < 2:
-            raise ValueError(f"the {part.size:,} rows to train on hold one class only: rows of two or more are needed.")
+            raise ValueError(f"the {part.size:,} training rows hold one class only. Give rows of two or more classes.")
         own_params = _check_method_params(X, fit_params, indices=rows)
         with places_among(rows):
             return clone(self.estimator).fit(_safe_indexing(X, rows), part, **own_params)

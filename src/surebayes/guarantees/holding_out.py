@@ -37,7 +37,7 @@ def split(labels: Any, when: Any, share: float, groups: Groups) -> tuple[Any, An
     if late.all():
         late = when > start
     if not late.any():
-        raise ValueError("order gives all rows the same time: there are no latest rows to hold out.")
+        raise ValueError("order gives all rows the same time, so there are no latest rows to hold out.")
     return np.flatnonzero(~late), np.flatnonzero(late & ~np.isin(groups, groups[~late]))
 
 

@@ -77,8 +77,8 @@ def checked_mislabelled(mislabelled: Mislabelled) -> Mislabelled:
         foreign = missing = -1
     if foreign < 0 or missing < 0:
         raise ValueError(
-            "mislabelled must be two whole numbers: at most so many foreign documents among the held-out negatives, "
-            f"and at most so many true ones missing. Got {mislabelled!r}."
+            "mislabelled must be two whole numbers: the most positives among the held-out negatives, "
+            f"and the most missing negatives. Got {mislabelled!r}."
         )
     return foreign, missing
 
@@ -349,7 +349,7 @@ def precision_threshold(
         accepted = float(threshold), flagged, wrong
     if accepted is None:
         raise ValueError(
-            f"a precision of at least {min_precision:g} with confidence {confidence:g} can't be vouched for: the "
+            f"a precision of at least {min_precision:g} with confidence {confidence:g} can't be certified: the "
             f"highest threshold flags {flagged:,} rows, {wrong:,} of them wrongly; it takes at least "
             f"{negatives_needed(1 - min_precision, confidence):,} flagged rows, all right."
         )

@@ -121,7 +121,7 @@ class PrequentialThreshold:
             or not -1 <= state["allowed"] < max(len(lists[0]), 1)
             or not isinstance(state["_dropped"], float)
         ):
-            raise ValueError("the state of a PrequentialThreshold holds scores or counts that can't be.")
+            raise ValueError("invalid scores or counts in the state of a PrequentialThreshold.")
         vars(self).update(state)
 
     def __eq__(self, other: Any) -> bool:

@@ -23,7 +23,7 @@ def numbers_of(ids: Any, n: int) -> list[int]:
         raise ValueError(f"ids must name each of the {n:,} documents. Got {len(named):,} names.")
     strange = [each for each in named if not isinstance(each, str | bytes)]
     if strange:
-        raise ValueError(f"ids must be texts, such as fingerprints. Got {strange[0]!r}.")
+        raise ValueError(f"ids must be strings, such as fingerprints. Got {strange[0]!r}.")
     data = [each if isinstance(each, bytes) else each.encode("utf-8", "surrogatepass") for each in named]
     return [int.from_bytes(blake2b(each, digest_size=8).digest()) for each in data]
 

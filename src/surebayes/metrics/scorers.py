@@ -116,9 +116,7 @@ def get_scorer(name: str, *, pos_label: Any = None) -> Any:
         if match:
             value = fraction(float(match[1]), f"the number of {name!r}", zero=measure is not metrics.partial_auc)
             return _ranking_scorer(measure, {parameter: value}, pos_label)
-    raise ValueError(
-        f"there is no scorer named {name!r}; use one of {', '.join(NAMES)}, or such a name with another number."
-    )
+    raise ValueError(f"unknown scorer {name!r}; use one of {', '.join(NAMES)}, or such a name with another number.")
 
 
 class _RankingScorer(_scorer._Scorer):  # type: ignore[misc]

@@ -141,7 +141,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     manifest, arrays = stable_read(lambda: read_manifest(folder, KIND), lambda found: (found, _arrays(folder, found)))
     described = manifest.get("estimator")
     if not isinstance(described, dict) or "$estimator" not in described:
-        raise BadModel(f"The manifest in {folder!r} describes no estimator.")
+        raise BadModel(f"The manifest in {folder!r} does not describe an estimator.")
     try:
         estimator = _Builder(arrays).build(described)
         use_once(estimator)
@@ -204,7 +204,7 @@ class _Writer:
             return {"$array": name}
         if array.dtype.kind == "U" or (array.dtype.kind == "O" and all(isinstance(item, str) for item in array.flat)):
             return {"$text": array.dtype.kind, "shape": list(array.shape), "items": [str(item) for item in array.flat]}
-        raise TypeError(f"{where} is an array of {array.dtype}; numbers and text can be saved.")
+        raise TypeError(f"{where} is an array of {array.dtype}. Only numbers and text can be saved.")
 
     def _object(self, value: Any, where: str, depth: int) -> Any:
         name, module = type(value).__name__, type(value).__module__
@@ -287,14 +287,14 @@ class _Builder:
             return {key: self.build(item, depth + 1) for key, item in described.items()}
         how = getattr(self, "_" + kind[1:], None) if kind in _KINDS else None
         if how is None:
-            raise BadModel(f"The manifest describes a value in a way this release doesn't know: {kind!r}.")
+            raise BadModel(f"The manifest describes a value of an unknown kind: {kind!r}.")
         more = {key: item for key, item in described.items() if key.isidentifier()}
         return how(described[kind], SimpleNamespace(**more), depth + 1)
 
     def _number(self, described: Any, _: Any, depth: int) -> Any:
         dtype = np.dtype(described[0])
         if dtype.kind not in "biuf":
-            raise BadModel(f"{described[0]!r} is no kind of number.")
+            raise BadModel(f"{described[0]!r} is not a kind of number.")
         return dtype.type(self.build(described[1], depth))
 
     def _float(self, described: Any, _: Any, depth: int) -> float:
@@ -318,7 +318,7 @@ class _Builder:
     def _text(self, described: Any, more: Any, depth: int) -> np.ndarray:
         items = more.items
         if described not in ("U", "O") or not all(isinstance(item, str) for item in items):
-            raise BadModel("An array of text holds something else.")
+            raise BadModel("An array of text holds other values.")
         array = np.array(items, dtype=object if described == "O" else str)
         return (array if items else np.empty(0, dtype="<U1" if described == "U" else object)).reshape(more.shape)
 
@@ -344,7 +344,7 @@ class _Builder:
     def _dtype(self, described: Any, more: Any, depth: int) -> Any:
         dtype = np.dtype(described)
         if dtype.kind not in "biuf":
-            raise BadModel(f"{described!r} is no type of numbers.")
+            raise BadModel(f"{described!r} is not a type of numbers.")
         return dtype.type if more.scalar else dtype
 
     def _record(self, described: Any, more: Any, depth: int) -> Any:
@@ -435,7 +435,7 @@ def _check_fitted(estimator: Any) -> None:
     width, state = getattr(estimator, "n_features_in_", None), vars(estimator)
     sums = state.get("statistics_")
     if sums is not None and (sums.n_columns != width or sums.n_classes != len(estimator.classes_)):
-        raise BadModel("The sums have not as many columns and rows as the classifier has features and classes.")
+        raise BadModel("The sums don't match the features and classes of the classifier.")
     if "representation_" in state:
         for name in ("weights", "ranking", "keep"):
             array = getattr(state["representation_"], name)
@@ -443,4 +443,4 @@ def _check_fitted(estimator: Any) -> None:
                 raise BadModel(f"The representation's {name} are for {array.shape[-1]} columns, not {width}.")
     terms = state.get("_terms")
     if terms is not None and sorted(state["_columns"].tolist()) != list(range(len(terms))):
-        raise BadModel("The columns of the vocabulary are not those of its terms.")
+        raise BadModel("The columns of the vocabulary don't match its terms.")

@@ -32,7 +32,7 @@ def check_settings(estimator: Any) -> None:
     check_top(estimator, getattr(estimator, "top", None))
     width = getattr(estimator, "n_features_in_", 1)
     if isinstance(width, bool) or not isinstance(width, (int, np.integer)) or not 0 <= width < 2**31:
-        raise BadModel(f"{type(estimator).__name__} says that it has {width!r} features.")
+        raise BadModel(f"{type(estimator).__name__} has an invalid number of features: {width!r}.")
 
 
 _SCALARS = {"pad": float, "steepness": float, "floor": float, "top": int, "tf": str, "norm": str, "method": str}
@@ -76,7 +76,7 @@ def _check_numbers(name: str, result: Any) -> None:
     values = result.data if issparse(result) else np.asarray(result)
     least = -np.inf if name == "predict_log_proba" else np.nextafter(-np.inf, 0)  # the logarithm of a probability of 0
     if values.dtype.kind in "fc" and not ((values >= least) & (values < np.inf)).all():
-        raise BadModel(f"{name} of the model gives what is no number.")
+        raise BadModel(f"{name} of the model gives values that are not numbers.")
 
 
 def _sample(estimator: Any) -> Any:
@@ -93,7 +93,7 @@ def _sample(estimator: Any) -> Any:
     if type(estimator).__name__ in ("GuaranteedThreshold", "BudgetedThreshold") and inner is not None:
         fitted = any(name.endswith("_") and not name.startswith("_") for name in vars(estimator))
         if not hasattr(inner, "get_params") or (fitted and not hasattr(estimator, "estimator_")):
-            raise BadModel(f"{type(estimator).__name__} stands around {type(inner).__name__}, which isn't fitted.")
+            raise BadModel(f"{type(estimator).__name__} wraps {type(inner).__name__}, which is not fitted.")
         return _sample(inner)
     width = getattr(estimator, "n_features_in_", None)
     if width is None:

@@ -222,7 +222,7 @@ def _number_of(group: str) -> int:
     try:
         return int(group) if group.isascii() and group.isdigit() else grp.getgrnam(group).gr_gid
     except KeyError:
-        raise ValueError(f"There is no group {group!r} on this machine.") from None
+        raise ValueError(f"Unknown group {group!r} on this machine.") from None
 
 
 def is_open_to_all(folder: str) -> bool:
@@ -280,15 +280,15 @@ def checked_entry(entry: Any) -> tuple[str, int, str]:
     try:
         name, size, digest = entry["file"], entry["size"], entry["sha256"]
     except (TypeError, KeyError):
-        raise BadModel("The manifest has an entry that names no file, size and sha256.") from None
+        raise BadModel("The manifest has an entry without file, size and sha256.") from None
     if not (isinstance(name, str) and type(size) is int and isinstance(digest, str)):
-        raise BadModel("The manifest has an entry whose file, size and sha256 are not text, number and text.")
+        raise BadModel("The manifest has an entry without valid file, size and sha256.")
     if not 0 < size < 2**60:
-        raise BadModel(f"The manifest says that {name!r} has {size} bytes.")
+        raise BadModel(f"The manifest has an invalid size of {name!r}: {size} bytes.")
     if not name or name != os.path.basename(name) or name.startswith(".") or not name.endswith(_ENDINGS):
-        raise BadModel(f"The manifest names a file that is none of arrays in its folder: {name!r}.")
+        raise BadModel(f"The manifest names a file that is not an array in its folder: {name!r}.")
     if not name.isprintable():
-        raise BadModel(f"The manifest names a file in a way that no release does: {name!r}.")
+        raise BadModel(f"The manifest has an invalid file name: {name!r}.")
     return name, size, digest
 
 
@@ -320,7 +320,7 @@ def _checked(folder: str, entry: Any) -> Iterator[bytes]:
         with open(os.open(where, os.O_RDONLY | _NO_LINKS | _NO_WAIT), "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise BadModel(f"{where} is no file.")
+                raise BadModel(f"{where} is not a file.")
             if status.st_size != size:
                 raise BadModel(
                     f"{where} has {status.st_size:,} bytes; the manifest says {size:,}. Restore it from a copy."
@@ -348,23 +348,23 @@ def _arrays(content: bytearray, where: str) -> Iterator[tuple[str, np.ndarray]]:
 
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(len(content) - 8, MAX_HEADER):
-        raise BadModel(f"{where} is no safetensors file: its header would end beyond the file.")
+        raise BadModel(f"{where} is not a safetensors file: its header exceeds the file.")
     try:
         header = json.loads(content[8 : 8 + length])
         header.pop("__metadata__", None)
         described = [(name, d["dtype"], d["shape"], *d["data_offsets"]) for name, d in header.items()]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise BadModel(f"{where} is no safetensors file: its header can't be read.") from None
+        raise BadModel(f"{where} is not a safetensors file: its header can't be read.") from None
     room = len(content) - 8 - length
     for name, kind, shape, start, end in described:
         whole = isinstance(shape, list) and all(isinstance(n, int) and n >= 0 for n in [*shape, start, end])
         if kind not in _TYPES or not whole:
-            raise BadModel(f"{where} describes the array {name!r} in a way this release doesn't know.")
+            raise BadModel(f"{where} describes the array {name!r} in an unknown form.")
         dtype, count = np.dtype(_TYPES[kind]), 1
         for n in shape:
             count *= n
         if not start <= end <= room or end - start != count * dtype.itemsize:
-            raise BadModel(f"{where} describes the array {name!r} with a size that its bytes don't have.")
+            raise BadModel(f"{where} describes the array {name!r} with a wrong size.")
         yield name, np.frombuffer(content, dtype, count, 8 + length + start).reshape(shape)
 
 
@@ -474,4 +474,4 @@ def _open_lock(folder: str) -> int:
                 handle = os.open(where, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINKS, 0o600)
                 adopt(handle, folder)
                 return handle
-    raise Busy(f"The lock in {folder!r} comes and goes. Try again.")
+    raise Busy(f"The lock in {folder!r} keeps changing. Try again.")

@@ -69,9 +69,9 @@ def parsed(raw: bytes, what: str) -> "dict[str, Any]":
         if raw[end:].strip():
             raise ValueError("there is more after it")
     except (ValueError, StopIteration, RecursionError):
-        raise BadModel(f"{what} is no JSON.") from None
+        raise BadModel(f"{what} is not valid JSON.") from None
     if not isinstance(value, dict):
-        raise BadModel(f"{what} is no object.")
+        raise BadModel(f"{what} is not an object.")
     return value
 
 
@@ -94,22 +94,24 @@ def encoded(value: object, comma: str = ",", colon: str = ":") -> str:
 
 
 def _refuse(value: object) -> None:
-    raise TypeError(f"{type(value).__name__} is nothing that JSON has.")
+    raise TypeError(f"{type(value).__name__} can't be written as JSON.")
 
 
 def unseal(raw: bytes, where: str = NAME) -> "dict[str, Any]":
     """Check the seal and read the object; BadModel where a byte has changed."""
     end = len(raw) - len(_SEAL) - 12
     if end < 0 or raw[end : end + len(_SEAL)] != _SEAL or raw[-4:] != b'"\n}\n':
-        raise BadModel(f"{where} is truncated, or no model of surebayes: it doesn't end with its checksum.")
+        raise BadModel(f"{where} is truncated, or not a model of surebayes: its checksum is missing.")
     if raw[-12:-4] != b"%08x" % kernel("pool").checksum(raw[:end]):
         raise BadModel(f"{where} is damaged: its bytes don't match its checksum. Restore it from a copy.")
     try:
         value, _ = _scanner()(raw.decode("ascii"), 0)
     except (ValueError, StopIteration, UnicodeDecodeError, RecursionError):
-        raise BadModel(f"{where} is no JSON object, though its checksum is right: no model of surebayes.") from None
+        raise BadModel(
+            f"{where} is not a JSON object, although its checksum matches: not a model of surebayes."
+        ) from None
     if not isinstance(value, dict):
-        raise BadModel(f"{where} is no JSON object: no model of surebayes.")
+        raise BadModel(f"{where} is not a JSON object, so not a model of surebayes.")
     return value
 
 
@@ -120,12 +122,12 @@ def read_manifest(folder: str, kind: str | None = None) -> "dict[str, Any]":
         with open(where, "rb") as file:
             raw = file.read(MAX_MANIFEST + 1)
     except (FileNotFoundError, NotADirectoryError):
-        raise NoModel(f"There is no model in {folder!r}: it has no {NAME}. `surebayes train` makes one.") from None
+        raise NoModel(f"No model in {folder!r}: it has no {NAME}. Create one with `surebayes train`.") from None
     if len(raw) > MAX_MANIFEST:
-        raise BadModel(f"{where} is larger than {MAX_MANIFEST:,} bytes: no model of surebayes.")
+        raise BadModel(f"{where} is larger than {MAX_MANIFEST:,} bytes: not a model of surebayes.")
     manifest = unseal(raw, where)
     if manifest.get("format") != FORMAT:
-        raise BadModel(f"{where} has the format {manifest.get('format')!r}; {FORMAT!r} was expected.")
+        raise BadModel(f"{where} has the format {manifest.get('format')!r}, not {FORMAT!r}.")
     version = manifest.get("version")
     if type(version) is not int or version < 1:
         raise BadModel(f"{where} has no format version.")
@@ -134,7 +136,7 @@ def read_manifest(folder: str, kind: str | None = None) -> "dict[str, Any]":
             f"{where} has format version {version}; this release reads up to {VERSION}. Upgrade surebayes to use it."
         )
     if kind is not None and manifest.get("kind") != kind:
-        raise BadModel(f"{folder!r} holds a {manifest.get('kind')!r}; a {kind!r} was expected.")
+        raise BadModel(f"{folder!r} holds a {manifest.get('kind')!r}, not a {kind!r}.")
     return manifest
 
 

@@ -339,15 +339,15 @@ class Engine:
         documents = ints(state["documents"])
         views, reader, k = tuple(ViewSpec.from_json(view) for view in state["views"]), state["reader"], len(documents)
         if reader not in READERS or k < 2 or min(documents) < 0 or sum(documents) >= 2**31:
-            raise BadModel("The pool has another reader than this release knows, or no two classes.")
+            raise BadModel("The pool has an unknown reader, or fewer than two classes.")
         if len(state["tables"]) != len(views):
-            raise BadModel("The pool has not one table for each view.")
+            raise BadModel("The pool needs one table for each view.")
         tables = [Table.of_entries(bytes(e), v.width, k, documents) for e, v in zip(state["tables"], views)]
         self.__init__(reader, views, k, [Sums.of_table(table) for table in tables])  # type: ignore[misc]
         self.documents = documents
         widths = [v.width for v, experts in zip(views, self.experts) for e in experts if not isinstance(e, ExpertSpec)]
         if not len(self.stages) == len(state["stages"]) == len(state["intercepts"]):
-            raise BadModel("The pool has not one table for each second stage.")
+            raise BadModel("The pool needs one table for each second stage.")
         for stage, width, entries, intercepts in zip(self.stages, widths, state["stages"], state["intercepts"]):
             if intercepts:
                 stage.table = Table.of_entries(bytes(entries), width, 1 + len(self.contrasts))

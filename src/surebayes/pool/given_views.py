@@ -141,7 +141,8 @@ class GivenView:
         for name, expert in zip(self.names, self.experts):
             if not hasattr(expert, method):
                 raise ValueError(
-                    f"The classifier of the view {name!r}, {type(expert).__name__}, has no {method}: fit the pool anew "
+                    f"The classifier of the view {name!r}, {type(expert).__name__}, has no {method}: fit the pool "
+                    f"again "
                     "on all documents, or give the view a classifier of this library."
                 )
 

@@ -58,7 +58,7 @@ def intercepts_of(values: "Iterable[float]") -> Numbers:
     """
     intercepts = reals(values)
     if not all(abs(value) <= _LARGEST for value in intercepts):
-        raise BadModel(f"A second stage of the model has intercepts that can't be: {list(intercepts)}.")
+        raise BadModel(f"A second stage of the model has invalid intercepts: {list(intercepts)}.")
     return intercepts
 
 

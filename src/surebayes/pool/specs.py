@@ -159,14 +159,14 @@ class ViewSpec(Record):
 
 def _object(value: object, what: str) -> "dict[str, Any]":
     if not isinstance(value, dict):
-        raise BadModel(f"The manifest describes {what} by {value!r}, which is no object.")
+        raise BadModel(f"The manifest describes {what} by {value!r}, which is not an object.")
     return value
 
 
 def _whole(fields: "dict[str, Any]", name: str, low: int, high: int, default: "int | None" = None) -> int:
     value = fields.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise BadModel(f"{name} must be a whole number from {low} to {high}; the manifest has {value!r}.")
+        raise BadModel(f"{name} must be a whole number from {low} to {high}. The manifest has {value!r}.")
     return value
 
 

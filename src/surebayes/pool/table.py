@@ -124,7 +124,7 @@ class Table:
     def of_entries(cls, entries: bytes, width: int, each: int, documents: "Numbers | None" = None) -> "Table":
         """Make a table from its entries; BadModel where they can't be one."""
         if len(entries) % 8:
-            raise BadModel("A table of counts has another shape than this release knows.")
+            raise BadModel("A table of counts has an unknown shape.")
         image, places = file_parts(entries)
         return cls.of_file(FileTable.of_places(b"".join(image), places), width, each, documents)
 
@@ -180,7 +180,7 @@ class FileTable:
         self.entries, self.entry_crcs, self.fences, self.fence_crcs = entries, entry_crcs, fences, fence_crcs
         blocks = n // _PER_BLOCK + 1
         if not 0 <= 8 * n <= len(file):
-            raise BadModel("The tables of the model are damaged: the table lies outside of its file.")
+            raise BadModel("The tables of the model are damaged: the table exceeds its file.")
         self.checked = bytearray(blocks + blocks // 128 + 2)  # blocks whose checksum is known to be right
         self.guide = b""  # of entries that are all known to be right: where to look for a column
 
@@ -188,18 +188,18 @@ class FileTable:
     def of_places(cls, file: "bytes | bytearray | mmap.mmap", places: object) -> "FileTable":
         """Read where a table is from a manifest; BadModel where it doesn't say."""
         if not isinstance(places, dict):
-            raise BadModel("The manifest doesn't say where a table is.")
+            raise BadModel("The manifest has no place of a table.")
         at = [places.get(name) for name in ("n", "entries", "entry_crcs", "fences", "fence_crcs")]
         whole = [value for value in at if isinstance(value, int) and 0 <= value < 2**62]
         if len(whole) < len(at):
-            raise BadModel(f"The manifest places a table at {at}, which can't be.")
+            raise BadModel(f"The manifest has an invalid place of a table: {at}.")
         return cls(file, *whole)
 
     @classmethod
     def of_parts(cls, file, n: object, at: object) -> "FileTable":  # type: ignore[no-untyped-def]
         """Return a table whose `file_parts` lie one after the other, from the place `at` on."""
         if not isinstance(n, int) or not isinstance(at, int) or not (0 <= n < 2**59 and 0 <= at < 2**62):
-            raise BadModel(f"The manifest says of a table that it has {n!r} entries at {at!r}.")
+            raise BadModel(f"The manifest has an invalid table of {n!r} entries at {at!r}.")
         blocks = -(-n // _PER_BLOCK)
         crcs, fences = at + 8 * n, at + 8 * n + 4 * blocks
         return cls(file, n, at, crcs, fences, fences + 4 * blocks)

@@ -310,7 +310,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
 
     def _more(self, X: Documents, y: ArrayLike, classes: ArrayLike | None) -> tuple[list[Any], IntArray]:
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes={classes!r} is not what it was at the first call: {self.classes_.tolist()}.")
+            raise ValueError(f"classes={classes!r} differs from the first call: {self.classes_.tolist()}.")
         documents, truth = _documents(X), _labels(y)
         _check_lengths(documents, truth)
         return documents, self._codes(truth)
@@ -503,7 +503,9 @@ def _labels(y: ArrayLike) -> npt.NDArray[Any]:
         raise ValueError("y can't be None: ViewPool requires y to be passed, but the target y is None.")
     check_classification_targets(y)
     if type_of_target(y).startswith("multilabel"):
-        raise ValueError("ViewPool takes one label a document. Got a multi-label indicator: fit a pool for each label.")
+        raise ValueError(
+            "ViewPool takes one label per document. Got a multi-label indicator: fit a pool for each label."
+        )
     labels: npt.NDArray[Any] = column_or_1d(y, warn=True)
     return labels
 

@@ -193,7 +193,7 @@ def weights_of(units: object, bias: object, contrasts: int, experts: int, bounds
         or not all(isinstance(unit, int) and abs(unit) < 2**100 for row in units for unit in row)
         or not all(isinstance(value, (int, float)) and abs(value) < 1e300 for value in bias)
     ):
-        raise BadModel(f"The weights of the pool are not those of {experts} experts and {contrasts} contrasts.")
+        raise BadModel(f"The weights of the pool don't fit {experts} experts and {contrasts} contrasts.")
     if bounds is None:
         return PoolWeights(units, [float(value) for value in bias])
     if (
@@ -204,7 +204,7 @@ def weights_of(units: object, bias: object, contrasts: int, experts: int, bounds
         or not all(isinstance(x, (int, float)) and abs(x) < 1e300 for row in bounds for bound in row for x in bound)
         or not all(bound[1] >= 0 for row in bounds for bound in row)
     ):
-        raise BadModel(f"The bounds of opinions are not those of {experts} experts and {contrasts} contrasts.")
+        raise BadModel(f"The bounds of opinions don't fit {experts} experts and {contrasts} contrasts.")
     whole = [[(float(centre), float(most)) for centre, most in row] for row in bounds]
     return PoolWeights(units, [float(value) for value in bias], whole)
 

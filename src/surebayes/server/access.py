@@ -77,7 +77,7 @@ def parsed_tokens(content: bytes, persons: bool = False) -> tuple[dict[str, Gran
             if words and not words[0].startswith("#"):
                 grant = _grant(words, persons)
                 if persons and not line.endswith((b"\n", b"\r")):  # "teach" may be the start of "teach ann"
-                    raise ValueError("the last line has no line end, so it may be cut off.")
+                    raise ValueError("the last line has no line end, so it may be truncated.")
                 grants[words[0].lower()] = grant
         except UnicodeDecodeError:
             problems.append((number, "a line is text in UTF-8."))
@@ -89,14 +89,16 @@ def parsed_tokens(content: bytes, persons: bool = False) -> tuple[dict[str, Gran
 def _grant(words: list[str], persons: bool) -> Grant:
     """Return the grant of a line. The text of a ValueError never quotes the line, which may hold a token itself."""
     if not (2 <= len(words) <= 3 and re.fullmatch(r"[0-9a-fA-F]{64}", words[0]) and words[1] in ROLES):
-        raise ValueError(f"a line is the SHA-256 of a token, its role ({', '.join(ROLES)}), and perhaps a person.")
+        raise ValueError(
+            f"a line must be the SHA-256 of a token, its role ({', '.join(ROLES)}), and optionally a person."
+        )
     if len(words) == 2:
         return Grant(words[1])
     if not persons:
-        raise ValueError("a token for one person needs a server with persons: --users DIR.")
+        raise ValueError("a token for one person needs personal layers: start the server with --users DIR.")
     person = person_named(words[2])
     if person is None:
-        raise ValueError(f"{words[2][:200]!r} is no name of a person.")
+        raise ValueError(f"{words[2][:200]!r} is not a valid name of a person.")
     return Grant(words[1], person)
 
 
@@ -116,7 +118,7 @@ def read_tokens(path: str | os.PathLike[str], persons: bool = False) -> dict[str
     for number, problem in problems:
         raise BadConfig(f"{os.fspath(path)}, line {number}: {problem}")
     if not grants:
-        raise BadConfig(f"{os.fspath(path)} holds no token, so nobody could do anything. Add a line: sha256 role.")
+        raise BadConfig(f"{os.fspath(path)} has no tokens, so nobody could sign in. Add a line: SHA-256 and role.")
     return grants
 
 
@@ -125,10 +127,10 @@ def _content(path: str | os.PathLike[str]) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "A file of tokens is a regular file", os.fspath(path))
+            raise OSError(errno.EINVAL, "A file of tokens must be a regular file", os.fspath(path))
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
-        raise OSError(errno.EFBIG, f"A file of tokens has at most {MOST_BYTES:,} bytes", os.fspath(path))
+        raise OSError(errno.EFBIG, f"A file of tokens can have at most {MOST_BYTES:,} bytes", os.fspath(path))
     return content
 
 

@@ -48,13 +48,13 @@ class Address:
             port, at, host = rest.partition("@")
             if at:
                 shown = f"[{host}]" if ":" in host and not host.startswith("[") else host or "127.0.0.1"
-                raise BadConfig(f"An address is host:port or unix:PATH: write {shown}:{port}. Got {text!r}.")
+                raise BadConfig(f"An address must be host:port or unix:PATH: write {shown}:{port}. Got {text!r}.")
         else:
             rest = text
         host, colon, port = rest.rpartition(":")
         if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
             advice = f" such as 127.0.0.1:{rest}" if rest.isascii() and rest.isdigit() else " such as 127.0.0.1:8025"
-            raise BadConfig(f"An address is host:port or unix:PATH,{advice}. Got {text!r}.")
+            raise BadConfig(f"An address must be host:port or unix:PATH,{advice}. Got {text!r}.")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
         elif ":" in host:
@@ -73,7 +73,7 @@ def bind(address: Address) -> socket.socket:
         return _bind_unix(address.path) if address.path is not None else _bind_port(address.host, address.port)
     except OSError as error:
         if isinstance(error, socket.gaierror):
-            raise BadConfig(f"There is no address {address.host!r} to listen at: {error.strerror}.") from None
+            raise BadConfig(f"Can't listen at {address.host!r}: {error.strerror}.") from None
         raise type(error)(error.errno, f"Can't listen at {address}: {error.strerror}") from None
 
 

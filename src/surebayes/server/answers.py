@@ -84,7 +84,7 @@ class Answers(ABC):
         def question(mine: Filter) -> dict[str, Any]:
             _check_version(mine, max(first, last))
             if first > last:
-                raise BadInput(f"The earlier version comes first. Got from={first} and to={last}.")
+                raise BadInput(f"from must not be later than to. Got from={first} and to={last}.")
             return mine.difference(first, last, limit)
 
         return await self.ask(question, person, needs_layer=True)
@@ -194,7 +194,7 @@ class Answers(ABC):
         """Teach the correct label of a remembered verdict to its filter, without the message."""
         if label not in self._filter.classes:
             classes = ", ".join(map(repr, self._filter.classes))
-            raise BadInput(f"There is no class {label!r}; this filter has {classes}.")
+            raise BadInput(f"Unknown class {label!r}. This filter has {classes}.")
 
         def work() -> tuple[str, str | None]:
             of = _verdict_of(self._filter, number, person).person
@@ -251,7 +251,7 @@ class Answers(ABC):
 
     def _persons(self) -> Persons:
         if self.layers is None:
-            raise NoInput("This server has no persons: start it with --users DIR.")
+            raise NoInput("This server has no personal layers. Start it with --users DIR.")
         return self.layers.persons
 
     # ---- status
@@ -332,13 +332,13 @@ class Answers(ABC):
 def _check_version(mine: Filter, version: int) -> None:
     latest = next((row["version"] for row in mine.history(limit=1)), 0)
     if version > latest:
-        raise NoInput(f"There is no version {version}; the latest is {latest}.")
+        raise NoInput(f"No version {version}. The last one is {latest}.")
 
 
 def _verdict_of(site: Filter, number: int, person: str | None) -> RememberedVerdict:
     verdict = site.remembered_verdict(number)
     if verdict is None or (person is not None and verdict.person != person):
-        raise NoInput(f"No verdict with the number {number} is remembered; it may be too old.")
+        raise NoInput(f"No remembered verdict has the number {number}; it may be too old.")
     return verdict
 
 

@@ -82,7 +82,7 @@ class RequestMemory:
         def take(size: int) -> None:
             nonlocal counted
             if self.used + size > self.most:
-                raise TooBusy(f"This server holds {self.used:,} bytes of requests already. Try again.")
+                raise TooBusy(f"This server already holds {self.used:,} bytes of requests. Try again later.")
             self.used += size
             counted += size
 
@@ -115,7 +115,7 @@ class Slots:
                 async with asyncio.timeout(self._seconds):
                     await self._semaphore.acquire()
             except TimeoutError:
-                raise TooBusy(f"No turn came up within {self._seconds:g} s. Try again.") from None
+                raise TooBusy(f"The server was busy for {self._seconds:g} s. Try again later.") from None
         else:
             await self._semaphore.acquire()
         self.busy += 1
@@ -162,4 +162,4 @@ class Rate:
         if len(self._buckets) > self.CLIENTS:
             self._buckets.popitem(last=False)
         if left < 1:
-            raise TooMany(f"At most {self.per_second:g} requests a second from one client. Try again later.")
+            raise TooMany(f"More than {self.per_second:g} requests per second from one client. Try again later.")

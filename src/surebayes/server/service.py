@@ -158,7 +158,7 @@ class Service(Answers):
         """Lend a person's layer, or the site's filter without a person; NoModel where the layer is missing."""
         with self.filter_of(person) as mine:
             if person and mine is self._filter and self.layers is not None:
-                raise NoModel(f"{person!r} has no filter yet: it is made at the first lesson.")
+                raise NoModel(f"{person!r} has no layer yet. The first lesson creates it.")
             yield mine
 
     def has_layer(self, person: str) -> bool:
@@ -171,7 +171,7 @@ class Service(Answers):
         if name is None:
             return None
         if self.layers is None:
-            raise BadInput("This server has no persons: start it with --users DIR, or leave the person out.")
+            raise BadInput("This server has no personal layers. Start it with --users DIR, or leave out the person.")
         try:
             return checked_name(name)
         except ValueError as error:
@@ -265,7 +265,7 @@ class Service(Answers):
     ) -> list[str]:
         """Teach documents; all are on disk on return."""
         if label not in self.classes:
-            raise BadInput(f"There is no class {label!r}; this filter has {', '.join(map(repr, self.classes))}.")
+            raise BadInput(f"Unknown class {label!r}. This filter has {', '.join(map(repr, self.classes))}.")
         if not documents:  # a first lesson would make a layer
             return []
 
@@ -326,7 +326,7 @@ class Service(Answers):
             return word
         if len(classes) == 2:
             return classes[word == "spam"]
-        raise BadInput(f"This filter has no class {word!r}; it has {', '.join(map(repr, classes))}.")
+        raise BadInput(f"Unknown class {word!r}. This filter has {', '.join(map(repr, classes))}.")
 
     # ---- log and counters
 

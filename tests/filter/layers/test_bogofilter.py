@@ -52,7 +52,7 @@ def test_it_learns_on_but_forgets_nothing_that_it_started_from(tmp_path):
         assert site.judge(lesson).score < before
         assert site.forget(lesson) == "forgotten"
         assert site.judge(lesson).score == before
-        with pytest.raises(ValueError, match="without journal"):
+        with pytest.raises(ValueError, match="without a journal"):
             site.rollback(0)
         assert site.certificate is None
 
@@ -62,7 +62,7 @@ def test_it_learns_on_but_forgets_nothing_that_it_started_from(tmp_path):
     [
         (b"", "no line .MSG_COUNT"),
         (b"pills 3 4 20261115\n", "no line .MSG_COUNT"),
-        (b".MSG_COUNT 0 0 20261115\n", "no mail"),
+        (b".MSG_COUNT 0 0 20261115\n", "no messages"),
         (b".MSG_COUNT 3 x 20261115\n", "Line 1"),
         (b".MSG_COUNT 3 4 20261115\npills 3\n", "Line 2"),
         (b".MSG_COUNT 99999999999 4 20261115\n", "more than"),

@@ -105,7 +105,7 @@ def test_a_layer_has_other_views_only_with_its_base(site, tmp_path):
     with sb.Filter.create(tmp_path / "mine", base=site) as mine:
         for raw, label in MAILS[90:110]:
             mine.teach(raw, label)
-    with pytest.raises(ValueError, match="A layer has the views of its base"):
+    with pytest.raises(ValueError, match="A layer takes the views of its base"):
         sb.Filter.rebuild(tmp_path / "mine", model="words")
     sb.Filter.rebuild(site, model="words")
     with sb.Filter.open(tmp_path / "mine") as mine:
@@ -228,7 +228,7 @@ def test_training_a_layer_moves_weights_by_steps_only(site, tmp_path):
     with sb.Filter.create(tmp_path / "mine", base=site) as mine:
         done = mine.train(MAILS[90:], reserve=0.0)
         assert done["learnt"] == 60
-        with pytest.raises(ValueError, match="tune the base"):
+        with pytest.raises(ValueError, match="Tune the base"):
             mine.retune()
     assert scores(tmp_path / "mine") == lean_scores(tmp_path / "mine") != scores(site)
 
@@ -357,12 +357,12 @@ def test_a_base_that_goes_away(site, tmp_path):
 def test_a_base_that_cannot_be_read_is_no_other_filter(site, tmp_path):
     with sb.Filter.create(tmp_path / "mine", base=site) as mine:
         mine.teach(*MAILS[100])
-    (site / "manifest.json").write_text("no JSON")
+    (site / "manifest.json").write_text("not valid JSON")
     with sb.Filter.open(tmp_path / "mine") as mine:
         health = mine.health()
     assert health.state == "problem"
     assert f"the base at {site} can't be read" in health.detail
-    assert "another filter" not in health.detail
+    assert "not the filter" not in health.detail
 
 
 def test_a_base_that_is_moved_together_with_its_layer_is_found(site, tmp_path):
@@ -400,7 +400,7 @@ def test_another_filter_in_the_place_of_the_base(site, tmp_path):
         other.train(MAILS[:20], reserve=0.0)
     with sb.Filter.open(tmp_path / "mine") as mine:
         assert mine.judge(MAILS[0][0]).basis == "own layer"
-        assert "another filter" in mine.health().detail
+        assert "not the filter" in mine.health().detail
         assert mine.move_base(site)
         assert mine.judge(MAILS[0][0]).basis == "base"
 
@@ -450,11 +450,11 @@ def test_what_cannot_be_a_base_is_refused(site, tmp_path):
             mine.move_base(tmp_path / "link")
         with (
             sb.Filter.create(tmp_path / "upper", base=tmp_path / "mine"),
-            pytest.raises(BadModel, match="stands on it"),
+            pytest.raises(BadModel, match="or a layer on it"),
         ):
             mine.move_base(tmp_path / "upper")
         assert mine.judge(MAILS[0][0]).basis == "base"
-    with sb.Filter.open(site) as shared, pytest.raises(BadInput, match="no layer"):
+    with sb.Filter.open(site) as shared, pytest.raises(BadInput, match="not a layer"):
         shared.move_base(tmp_path / "mine")
 
 
@@ -475,7 +475,7 @@ def test_layers_that_stand_too_deep_are_refused(site, tmp_path):
     with sb.Filter.open(below) as deepest:
         assert deepest.judge(MAILS[0][0]).basis == "base"
     with pytest.raises(BadModel, match="At most"):
-        sb.Filter.create(tmp_path / "one more", base=below)
+        sb.Filter.create(tmp_path / "deep", base=below)
 
 
 # ---------------------------------------------------------------------- persons
@@ -488,7 +488,7 @@ def test_a_person_gets_a_layer_at_the_first_lesson(site, tmp_path):
         assert ann.teach(MAILS[100][0], OTHER[MAILS[100][1]]) == "learnt"
     assert persons.judging("ann") == str(tmp_path / "users" / "ann")
     assert scores(persons.judging("ann")) != scores(site)
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="not a valid name"):
         persons.layer("../ann")
     with pytest.raises(NoModel, match="site"):
         Persons(str(tmp_path / "users")).layer("bob")

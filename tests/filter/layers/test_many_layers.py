@@ -249,7 +249,7 @@ def test_layers_on_a_layer_share_it_too(site, tmp_path):
     opened = [sb.Filter.create(tmp_path / name, base=tmp_path / "department") for name in "abc"]
     bases = {id(each._session.fresh_state().base_in_use.base) for each in opened}
     assert len(bases) == 1
-    with pytest.raises(BadModel, match="stands on it"):
+    with pytest.raises(BadModel, match="or a layer on it"):
         opened[0].move_base(tmp_path / "a")
     for each in opened:
         each.close()

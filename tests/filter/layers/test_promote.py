@@ -74,7 +74,7 @@ def test_what_cannot_be_promoted(site, tmp_path):
         pytest.raises(BadInput, match="views"),
     ):
         other.promote(site)
-    with sb.Filter.open(site) as shared, pytest.raises(BadInput, match="whose lessons"):
+    with sb.Filter.open(site) as shared, pytest.raises(BadInput, match="source of the lessons"):
         shared.promote(site)
 
 

@@ -152,7 +152,7 @@ def test_a_transaction_from_reading_to_writing(tmp_path):
     journal.append([first, Event("mark", time=2.0).numbered(2, first.chain)])
     assert Journal(str(tmp_path)).last() == 2
     assert journal.begin() == 2
-    with pytest.raises(Busy, match="doesn't hold its lock"):
+    with pytest.raises(Busy, match="without its lock"):
         journal.append([Event("mark", time=1.0).numbered(2)])
     Journal(str(tmp_path)).append([Event("mark", time=3.0).numbered(3)])  # the failed one is over
     assert journal.last() == 3
@@ -162,14 +162,14 @@ def test_foreign_and_newer_journals(tmp_path):
     with pytest.raises(BadModel, match="missing"):
         Journal(str(tmp_path))
     (tmp_path / "journal.sqlite").write_bytes(b"a text, and no database at all" * 100)
-    with pytest.raises(BadModel, match="no journal of surebayes"):
+    with pytest.raises(BadModel, match="not a journal of surebayes"):
         Journal(str(tmp_path))
     (tmp_path / "journal.sqlite").unlink()
     other = sqlite3.connect(tmp_path / "journal.sqlite")
     other.execute("CREATE TABLE facts (name, value)")
     other.commit()
     other.close()
-    with pytest.raises(BadModel, match="no journal of surebayes"):
+    with pytest.raises(BadModel, match="not a journal of surebayes"):
         Journal(str(tmp_path))
     (tmp_path / "new").mkdir()
     journal = filled(tmp_path / "new")
@@ -257,7 +257,7 @@ def test_a_mistake_in_a_query_is_not_called_damage(tmp_path):
     ):  # fmt: skip
         with pytest.raises(sqlite3.Error), errors_named(journal.path):
             journal._db.execute(query, values).fetchall()
-    with pytest.raises(BadModel, match="damaged, or no journal"), errors_named(journal.path, is_known=False):
+    with pytest.raises(BadModel, match="damaged, or not a journal"), errors_named(journal.path, is_known=False):
         journal._db.execute("SELECT nothing FROM events")
     journal.close()
     with pytest.raises(sqlite3.ProgrammingError):
@@ -278,7 +278,7 @@ def test_other_columns_are_no_journal(tmp_path, change):
         file.execute(f"ALTER TABLE events {change}")
     file.close()
     for write in (False, True):
-        with pytest.raises(BadModel, match="other columns"):
+        with pytest.raises(BadModel, match="does not have the columns"):
             Journal(str(tmp_path), write=write)
 
 

@@ -192,7 +192,7 @@ def test_one_lesson_is_undone_and_the_others_stay(browser, service):
     assert asked(service, lambda mine: [row["action"] for row in mine.history(mail(2))]) == ["forget", "learn"]
     again = browser.send("/lessons/undo", {"version": second["version"]})
     assert again.status_code == 422
-    assert "undo that" in again.text
+    assert "Undo that first" in again.text
     latest = browser.get("/lessons.json").json()["rows"][0]["version"]
     assert "undone: learnt" in browser.send("/lessons/undo", {"version": latest}).text
     assert asked(service, lambda mine: mine.status()["documents"]) == before

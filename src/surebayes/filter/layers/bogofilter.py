@@ -85,11 +85,9 @@ def counts_of(lines: Iterable[bytes]) -> tuple[list[int], dict[str, list[int]], 
             before = known.get(term, (0, 0))
             known[term] = [max(good, before[0]), max(spam, before[1])]
     if mails is None:
-        raise BadInput(
-            f"There is no line {COUNT.decode()}, which has the number of mails: this is not what `bogoutil -d` writes."
-        )
+        raise BadInput(f"No line {COUNT.decode()} with the number of messages: not the output of `bogoutil -d`.")
     if not sum(mails):
-        raise BadInput("Bogofilter has learnt no mail there.")
+        raise BadInput("Bogofilter has learnt no messages here.")
     return mails, {term: [min(n, most) for n, most in zip(counts, mails)] for term, counts in known.items()}, done
 
 
@@ -99,7 +97,7 @@ def _parsed(line: bytes, number: int) -> tuple[bytes, int, int]:
     if len(fields) not in (3, 4) or not all(field.isdigit() and len(field) < 12 for field in numbers):
         shown = line[:60].decode("utf-8", "backslashreplace").rstrip("\r\n")
         raise BadInput(
-            f"Line {number} is {shown!r}; what `bogoutil -d` writes has a token, two counts and a date in each line."
+            f"Line {number} is {shown!r}. Expected the output of `bogoutil -d`: a token, two counts and a date."
         )
     spam, good = int(fields[1]), int(fields[2])
     if max(spam, good) > MOST:

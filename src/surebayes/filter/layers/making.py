@@ -26,12 +26,12 @@ def create_layer(
     theirs = {"classes": list(names), "reader": engine.reader}
     for name, value in theirs.items():
         if arguments[name] not in (value, _DEFAULTS[name]):
-            raise BadInput(f"A layer has the {name} of its base, {value!r}. Got {arguments[name]!r}.")
+            raise BadInput(f"A layer takes the {name} of its base, {value!r}. Got {arguments[name]!r}.")
     views = arguments["model"], arguments["width"]
     is_asked = views != (_DEFAULTS["model"], _DEFAULTS["width"])
     if is_asked and views_of(arguments["model"], engine.reader, len(names), arguments["width"]) != engine.views:
         raise BadInput(
-            f"A layer has the views of its base. Got model={views[0]!r} and width={views[1]}: leave them out."
+            f"A layer takes the views of its base. Got model={views[0]!r} and width={views[1]}: leave them out."
         )
     link = link_to(below, path, own_weight)
     return Session.create(path, engine.reader, list(names), engine.views, renew, content, link)
@@ -54,10 +54,10 @@ def move_base(session: Session, base: str, own_weight: int | None = None, who: s
     state = session.current_state()
     link = state.settings.base
     if link is None:
-        raise BadInput(f"{session.path!r} is no layer: it was made without a base, and what it learnt is whole.")
+        raise BadInput(f"{session.path!r} is not a layer: it was created without a base.")
     below = open_whole(base, session.path, Model.open, state.engine)
     if list(below.model.names) != list(state.names):
-        raise BadModel(f"The base {base!r} has other classes: {below.model.names!r}, not {state.names!r}.")
+        raise BadModel(f"The base {base!r} has different classes: {below.model.names!r}, not {state.names!r}.")
     wanted = link_to(below, session.path, link.own_weight if own_weight is None else own_weight)
     if identity_of(base) == link.id:
         wanted = wanted.steps_from(link.tuned)

@@ -104,9 +104,9 @@ def merge(sources: Sequence[str], path: str, progress: Progress | None = None) -
         of those with different labels; "documents": by class.
     """
     if len({os.path.realpath(source) for source in [*sources, path]}) != len(sources) + 1 or len(sources) < 2:
-        raise BadInput("merge takes two or more different filters, and another folder for what comes of them.")
+        raise BadInput("merge needs two or more different filters and a new output folder.")
     if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
-        raise FileExistsError(f"{path!r} is there already. Name a new folder for the merged filter.")
+        raise FileExistsError(f"{path!r} already exists. Name a new folder for the merged filter.")
     with contextlib.ExitStack() as stack:
         opened = [stack.enter_context(contextlib.closing(Session.open(source))) for source in sources]
         states = [session.current_state() for session in opened]
@@ -125,10 +125,10 @@ def _check_same(sources: Sequence[str], states: Sequence[State]) -> None:
     first = states[0]
     for source, state in zip(sources, states):
         if state.settings.base is not None:
-            raise BadInput(f"{source!r} is a layer: its lessons go to the base with `surebayes promote`.")
+            raise BadInput(f"{source!r} is a layer. Copy its lessons to the base with `surebayes promote` instead.")
         if state.floor:
             raise BadInput(
-                f"{source!r} has learnt documents without a journal: nobody can say which of them the others know too. "
+                f"{source!r} has learnt documents without a journal, so duplicates can't be found. "
                 "Train it again with its journal, then merge."
             )
         for what, mine, theirs in (
@@ -138,7 +138,7 @@ def _check_same(sources: Sequence[str], states: Sequence[State]) -> None:
         ):
             if mine != theirs:
                 shown = f": {mine!r} and {theirs!r}." if what != "views" else _differing(first, state)
-                raise BadInput(f"{sources[0]!r} and {source!r} can't be merged: they differ in their {what}{shown}")
+                raise BadInput(f"{sources[0]!r} and {source!r} can't be merged: different {what}{shown}")
 
 
 def _differing(first: State, second: State) -> str:

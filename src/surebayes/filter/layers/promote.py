@@ -40,7 +40,7 @@ def promote(
         version of the other filter for `rollback`.
     """
     if os.path.realpath(into) == os.path.realpath(mine.path):
-        raise BadInput(f"{into!r} is the filter whose lessons are to be promoted.")
+        raise BadInput(f"{into!r} is the source of the lessons. Name another filter.")
     with mine.mutex:
         state, journal = mine.fresh_state(), mine.reading(refresh=True)
         known = journal.messages("learn", "forget")

@@ -154,12 +154,12 @@ def _lesson(call: LessonCall) -> tuple[str, bool]:
         state = session.current_state()
         if call.label and call.label not in state.names:
             there = ", ".join(map(repr, state.names))
-            raise ValueError(f"There is no class {call.label!r}; this filter has {there}.")
+            raise ValueError(f"Unknown class {call.label!r}. This filter has {there}.")
         who, content = text_or_none(call.who or None, "who"), call.read()
         if not content:
             from surebayes.errors import NoInput
 
-            raise NoInput("Standard input is empty; a document was expected.")
+            raise NoInput("No document on standard input: it is empty.")
         features = state.see(content) if call.command == "learn" else None
         fingerprint = state.engine.read(content).fingerprint if features is None else features.fingerprint
         if features is not None:

@@ -27,7 +27,7 @@ def _steps(moved: Sequence[int]) -> bytes:
 
 def _moved(body: bytes, at: int, n: int) -> list[int]:
     if len(body) < at + 8 * n:
-        raise BadModel("A row of the journal is cut short.")
+        raise BadModel("A row of the journal is truncated.")
     return [int.from_bytes(body[i : i + 8], "little", signed=True) for i in range(at, at + 8 * n, 8)]
 
 
@@ -77,7 +77,7 @@ def unpack_rows(body: bytes) -> tuple[list[bytes], list[int]]:
     moved = _moved(body, 8, m)
     at = 8 + 8 * m
     if len(body) < at:
-        raise BadModel("A row of the journal is cut short.")
+        raise BadModel("A row of the journal is truncated.")
     views = []
     try:
         for _ in range(n):
@@ -87,7 +87,7 @@ def unpack_rows(body: bytes) -> tuple[list[bytes], list[int]]:
             views.append(_kernel.unpack_columns(body, at + 4, size))
             at += 4 + 2 * size
     except ValueError:
-        raise BadModel("A row of the journal is cut short.") from None
+        raise BadModel("A row of the journal is truncated.") from None
     return views, moved
 
 
@@ -115,13 +115,13 @@ def set_stages(engine: Engine, body: bytes) -> None:
     widths = [view.width for view in engine.views for expert in view.experts if expert.second_stage]
     try:
         if not len(about["sizes"]) == len(about["intercepts"]) == len(widths):
-            raise BadModel("The journal has second stages of another pool.")
+            raise BadModel("The journal has second stages of a different pool.")
         for stage, width, size, intercepts in zip(engine.stages, widths, about["sizes"], about["intercepts"]):
             if len(intercepts) not in (0, contrasts):
-                raise BadModel("The journal has a second stage of other classes.")
+                raise BadModel("The journal has a second stage of different classes.")
             entries = body[at : at + size]
             stage.table = Table.of_entries(entries, width, 1 + contrasts) if intercepts else None
             stage.intercepts = intercepts_of(intercepts)
             at += size
     except (KeyError, TypeError) as error:
-        raise BadModel(f"The second stages of the journal lack {error}.") from None
+        raise BadModel(f"The second stages in the journal have no {error}.") from None

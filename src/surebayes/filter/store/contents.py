@@ -125,8 +125,8 @@ def rows_of_kept(views: "Sequence[ViewSpec]", contents: "list[bytes]", version: 
     if reader is None:
         known = ", ".join(map(str, sorted(_READERS)))
         raise BadModel(
-            f"This message was read by version {version} of the reader, and this release has {known}: what it counted "
-            "can't be taken back exactly. Count everything anew with `surebayes rebuild`, or use that release."
+            f"This message was read by version {version} of the reader; this release has {known}. Its counts can't be "
+            "forgotten exactly. Run `surebayes rebuild` first, or use that release."
         )
     return reader(views, [read_kept(content) for content in contents])
 

@@ -122,20 +122,22 @@ class Journal:
                 )
             made = {tuple(row) for row in self._db.execute("SELECT type, name FROM sqlite_master")}
             if version < 1:
-                raise BadModel(f"{self.path} is no journal of surebayes.")
+                raise BadModel(f"{self.path} is not a journal of surebayes.")
             known = journal_file.MADE_BY_1 if version == 1 else journal_file.MADE
             if made != known:  # a view or a trigger would run when rows are read
-                raise BadModel(f"{self.path} has tables, views or triggers that no journal of surebayes has.")
+                raise BadModel(
+                    f"{self.path} has tables, views or triggers that don't belong to a journal of surebayes."
+                )
             columns = [name for _, name, *_ in self._db.execute("PRAGMA table_info(events)")]
             if sorted(columns) != sorted(column.name for column in COLUMNS if column.since <= version):
-                raise BadModel(f"{self.path} has other columns than a journal of surebayes.")
+                raise BadModel(f"{self.path} does not have the columns of a journal of surebayes.")
             if version < VERSION and self.writes:
                 self._upgrade()
             else:
                 self.version = version
             facts = dict(self._db.execute("SELECT name, value FROM facts"))
         if not isinstance(facts.get("id"), str):
-            raise BadModel(f"{self.path} is no journal of surebayes.")
+            raise BadModel(f"{self.path} is not a journal of surebayes.")
         self.id = str(facts["id"])
         self.facts = facts
 
@@ -227,7 +229,7 @@ class Journal:
         except FileNotFoundError:
             stat = None
         if stat is None or (stat.st_dev, stat.st_ino) != self._place:
-            raise BadModel(f"{self.path} was removed or replaced while it was open here: open the filter again.")
+            raise BadModel(f"{self.path} was removed or replaced while open. Open the filter again.")
 
     def cancel(self) -> None:
         """End an empty transaction, if there is one."""
@@ -247,7 +249,7 @@ class Journal:
                 if not self._db.in_transaction:
                     self.begin()
                 if self._begun_at + 1 != rows[0][0]:
-                    raise Busy(f"{self.path} was changed by a process that doesn't hold its lock.")
+                    raise Busy(f"{self.path} was changed by a process without its lock. Try again.")
                 self._db.executemany(_INSERT, rows)
                 if blank:
                     self._db.executemany("UPDATE events SET body = x'' WHERE seq = ?", [(seq,) for seq in blank])
@@ -431,7 +433,7 @@ class Journal:
             for seq in rows:
                 row = cursor.execute(query, (seq,)).fetchone()
                 if row is not None and row[1] == b"" and row[0] and seq in self.erased():
-                    raise BadModel(f"The content of row {seq} of {self.path} was erased; there is no way back to it.")
+                    raise BadModel(f"The content of row {seq} of {self.path} was erased and can't be restored.")
                 if row is None or not isinstance(row[1], bytes) or crc32(row[1]) != row[0]:
                     raise BadModel(
                         f"The content of row {seq} of {self.path} is damaged or missing. Restore it from a copy."

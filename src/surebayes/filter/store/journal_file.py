@@ -216,10 +216,10 @@ class errors_named:
         if "unable to open" in text or "readonly" in text or "permission" in text:
             self._permissions(error)
         if "full" in text or "disk I/O" in text or "unable to open" in text or "readonly" in text:
-            raise OSError(f"{self.path} could not be used: {text}. Is there room on the disk?") from error
+            raise OSError(f"{self.path} can't be used: {text}. Check the free space of the disk.") from error
         if self.is_known and _is_a_mistake(error):
             return
-        raise BadModel(f"{self.path} is damaged, or no journal of surebayes: {text}.") from error
+        raise BadModel(f"{self.path} is damaged, or not a journal of surebayes: {text}.") from error
 
     def _permissions(self, error: sqlite3.Error) -> None:
         """Raise PermissionError if a file or the folder isn't writable."""

@@ -46,7 +46,7 @@ class TableFiles:
         for name in manifest.tables:
             entry = manifest.files.get(name)
             if entry is None:
-                raise BadModel(f"The manifest in {folder!r} names no file {name!r}.")
+                raise BadModel(f"The manifest in {folder!r} has no file {name!r}.")
             file = self._opened(entry["file"], entry.get("size", -1), before, entry.get("unpacked"))
             self.by_name[entry["file"]] = file
             self.files.append(file)
@@ -60,7 +60,7 @@ class TableFiles:
             return before.by_name[name]
         with open(os.path.join(self.folder, name), "rb") as file:
             if os.fstat(file.fileno()).st_size != size:
-                raise BadModel(f"{name} in {self.folder!r} is truncated or not the file that the manifest means.")
+                raise BadModel(f"{name} in {self.folder!r} is truncated, or not the file of the manifest.")
             in_memory = self.hold or unpacked is not None
             content = file.read() if in_memory else mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
         if len(content) != size:
@@ -71,7 +71,7 @@ class TableFiles:
         """Return the tables of a view, each with its weight."""
         smaller = view.stack
         if not isinstance(smaller, list) or len(smaller) != len(self.files) - 1:
-            raise BadModel("The manifest doesn't say where in each of its files a view has its table.")
+            raise BadModel("The manifest has no places of the tables of views.")
         tables = [FileTable.of_places(self.files[0], view.table)]
         tables += [FileTable.of_parts(file, n, at) for file, (n, at) in zip(self.files[1:], smaller)]
         return [(table, weight) for table in tables]
@@ -92,7 +92,7 @@ def _unpacked(content: bytes, size: int, name: str) -> bytes:
     from zlib import decompressobj, error
 
     if not isinstance(size, int) or not 0 <= size <= MOST_PACKED * len(content):
-        raise BadModel(f"The manifest says that {name} holds {size!r} bytes.")
+        raise BadModel(f"The manifest has an invalid size of {name}: {size!r} bytes.")
     try:
         unpacker = decompressobj()
         tables = unpacker.decompress(content, size + 1)

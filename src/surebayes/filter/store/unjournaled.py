@@ -42,12 +42,12 @@ class Learnt:
 
     def __init__(self, keys: bytes | bytearray = b"") -> None:
         if len(keys) % 8:
-            raise BadModel("The list of messages that were learnt without journal is cut short.")
+            raise BadModel("The list of messages learnt without a journal is truncated.")
         self._keys = array("Q")
         self._keys.frombytes(bytes(keys))
         keys_listed = self._keys.tolist()
         if keys_listed != sorted(set(keys_listed)):
-            raise BadModel("The list of messages that were learnt without journal is out of order.")
+            raise BadModel("The list of messages learnt without a journal is out of order.")
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -112,9 +112,9 @@ def unpack_events(packed: bytes | bytearray, chain: int, ended: int) -> list[Eve
             at += size
         first, form = int(about["first"]), int(about.get("form", REPR))
     except (ValueError, TypeError, KeyError) as error:
-        raise BadModel(f"The rows that came with the model can't be read: {error}.") from None
+        raise BadModel(f"The rows stored with the model can't be read: {error}.") from None
     if form not in (REPR, ENCODED):
-        raise NewerModel("The rows that came with the model are in the form of a later release. Upgrade surebayes.")
+        raise NewerModel("The rows stored with the model are in the format of a later release. Upgrade surebayes.")
     if number_rows(events, first - 1, chain, form) != ended and form == REPR:
         number_rows(events, first - 1, chain, NUMPY_WHO)
     return events

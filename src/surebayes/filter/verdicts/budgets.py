@@ -99,7 +99,7 @@ def _budget(database: Database, label: str) -> "AlarmBudget":
     except (ValueError, TypeError) as error:
         from surebayes.errors import BadModel
 
-        raise BadModel(f"{database.path} has a budget that can't be: {error} Restore it from a copy.") from None
+        raise BadModel(f"{database.path} has an invalid budget: {error} Restore it from a copy.") from None
 
 
 # ---------------------------------------------------------------------- terms

@@ -89,8 +89,8 @@ class Database:
             from surebayes.errors import BadModel
 
             raise BadModel(
-                f"{self.path} is missing: the filter has a budget of alarms, and its debt was kept there. Restore it, "
-                "or begin anew with `surebayes calibrate --budget`."
+                f"{self.path} is missing. It held the debt of the filter's alarm budget. Restore it from a copy, "
+                "or start a new budget with `surebayes calibrate --budget`."
             ) from None
         except sqlite3.Error as error:
             self.failed(error)
@@ -105,7 +105,9 @@ class Database:
 
         if version > VERSION:
             raise NewerModel(f"{self.path} has format version {version}; this release reads up to {VERSION}.")
-        raise BadModel(f"{self.path} is no file of remembered verdicts, or has views or triggers. Restore it.")
+        raise BadModel(
+            f"{self.path} is not a file of remembered verdicts, or has views or triggers. Restore it from a copy."
+        )
 
     @property
     def has_alarms(self) -> bool:

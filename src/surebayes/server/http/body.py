@@ -35,7 +35,7 @@ async def read_body(request: Request, service: Service, take: Callable[[int], No
     most, seconds = service.options.max_size, service.options.timeout
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > most:
-        raise TooLarge(f"The body of {int(declared):,} bytes is larger than {most:,} bytes.")
+        raise TooLarge(f"The body of {int(declared):,} bytes exceeds the limit of {most:,} bytes.")
     pieces, size = [], 0
     try:
         async with asyncio.timeout(seconds):
@@ -46,9 +46,9 @@ async def read_body(request: Request, service: Service, take: Callable[[int], No
                 take(len(piece))
                 pieces.append(piece)
     except TimeoutError:
-        raise TooSlow(f"The body didn't come within {seconds:g} s.") from None
+        raise TooSlow(f"The body did not arrive within {seconds:g} s.") from None
     except ClientDisconnect:
-        raise HttpError(400, "The connection ended before the body did.") from None
+        raise HttpError(400, "The connection closed before the end of the body.") from None
     return b"".join(pieces)
 
 
@@ -71,7 +71,8 @@ def documents_of(content_type: str, body: bytes) -> tuple[list[bytes | str], boo
         documents = decoded(body, Documents).documents
         if len(documents) > MAX_DOCUMENTS:
             raise TooLarge(
-                f"One request takes {MAX_DOCUMENTS:,} documents, this one has {len(documents):,}: send several."
+                f"A request can have at most {MAX_DOCUMENTS:,} documents. Got {len(documents):,}: send several "
+                f"requests."
             )
         return list(documents), True
     shown = repr(kind[:100]) if kind else "none"
@@ -84,9 +85,9 @@ def _text(content_type: str, body: bytes) -> str:
     try:
         return body.decode(name)
     except LookupError:
-        raise BadInput(f"There is no character set {name!r}.") from None
+        raise BadInput(f"Unknown character set {name!r}.") from None
     except UnicodeError:
-        raise BadInput(f"The text isn't {name}: name its character set in Content-Type.") from None
+        raise BadInput(f"The text is not valid {name}. Name its character set in Content-Type.") from None
 
 
 def decoded(body: bytes, kind: type[Shape]) -> Shape:

@@ -98,9 +98,9 @@ async def calibrate(call: Call) -> dict[str, Any]:
     for name in ("max_fpr", "confidence", "budget"):
         value = getattr(wanted, name)
         if value is not None and not 0 < value < 1:
-            raise BadInput(f"{name} is a number between 0 and 1, both left out. Got {value!r}.")
+            raise BadInput(f"{name} must be a number between 0 and 1, exclusive. Got {value!r}.")
     if wanted.burst is not None and not 1 <= wanted.burst <= 1_000_000:
-        raise BadInput(f"burst is a number from 1 to 1,000,000. Got {wanted.burst!r}.")
+        raise BadInput(f"burst must be a number from 1 to 1,000,000. Got {wanted.burst!r}.")
     terms = {name: getattr(wanted, name) for name in ("max_fpr", "confidence", "budget", "burst")}
     return await call.service.calibrate(wanted.positive, call.person, **terms)
 
@@ -115,7 +115,7 @@ async def erase(call: Call) -> dict[str, int]:
     """Erase messages from the model, the journal and the remembered verdicts."""
     names = decoded(call.body, Messages).message_ids
     if not 1 <= len(names) <= 1000 or not all(len(name.split()) > 0 and len(name) <= 1000 for name in names):
-        raise BadInput("message_ids are from 1 to 1,000 Message-IDs, each of 1 to 1,000 characters.")
+        raise BadInput("message_ids must be 1 to 1,000 Message-IDs of 1 to 1,000 characters each.")
     return await call.service.erase(names, call.query.get("who"), call.person)
 
 
@@ -146,7 +146,7 @@ async def explain_verdict(call: Call) -> dict[str, Any]:
     explained = await call.service.explain_verdict(number, top, call.person)
     now = await call.service.verdict_now(number, top, call.person)
     if explained is None or now is None:
-        raise NoInput(f"The verdict {number} is remembered without its mail, which is needed to explain it.")
+        raise NoInput(f"The verdict {number} can't be explained, because its message was not stored.")
     why = explanation_of(explained, call.service.classes, now["label_now"])
     return {**verdict, **now, **why.to_dict(top)}
 

@@ -59,18 +59,18 @@ class Parameter:
         """Convert a text; raise BadInput if it is invalid."""
         if self.kind is str:
             if not 1 <= len(text) <= 200:
-                raise BadInput(f"The parameter {name} is a text of 1 to 200 characters.")
+                raise BadInput(f"The parameter {name} must have 1 to 200 characters.")
             return text
         if self.kind is bool:
             if text not in _YES_OR_NO:
-                raise BadInput(f"The parameter {name} is true or false. Got {text[:50]!r}.")
+                raise BadInput(f"The parameter {name} must be true or false. Got {text[:50]!r}.")
             return _YES_OR_NO[text]
         digits = text[1:] if text.startswith("-") else text
         if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
-            raise BadInput(f"The parameter {name} is a whole number. Got {text[:50]!r}.")
+            raise BadInput(f"The parameter {name} must be a whole number. Got {text[:50]!r}.")
         value = int(text)
         if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
-            raise BadInput(f"The parameter {name} is from {self.low} to {self.high}. Got {value}.")
+            raise BadInput(f"The parameter {name} must be from {self.low} to {self.high}. Got {value}.")
         return value
 
 

@@ -19,7 +19,7 @@ def check(request: Request, service: Service, role: str) -> Grant:
     check_source(request, service)
     granted = grant_of_sender(request, service)
     if not allows(granted.role, role):
-        raise _denied(service, 403, "role", f"This needs a token with the role {role}; this one has {granted.role}.")
+        raise _denied(service, 403, "role", f"This request needs the role {role}; the token has {granted.role}.")
     return granted
 
 
@@ -45,7 +45,9 @@ def grant_of_sender(request: Request, service: Service) -> Grant:
     token = _token(request.headers.get("authorization", ""), request.headers.get("password", ""))
     granted = service.tokens.grant_of(token) if token else None
     if granted is None:
-        raise _denied(service, 401, "token", "This needs a token: the header Authorization: Bearer TOKEN.")
+        raise _denied(
+            service, 401, "token", "This request needs a token: send the header field Authorization: Bearer TOKEN."
+        )
     return granted
 
 
@@ -53,7 +55,7 @@ def person(service: Service, grant: Grant, *asked: str | None) -> str | None:
     """Return the person that a request names, in one or several fields, if the grant allows it."""
     names = {service.person_of(name) for name in asked if name is not None}
     if len(names) > 1:
-        raise BadInput("The request names two persons: by the query `user` and by a header.")
+        raise BadInput("The request names two people: one by the query `user`, one by a header field.")
     named = next(iter(names), None)
     if grant.person is not None and named not in (None, grant.person):
         raise _denied(service, 403, "person", "This token is for another person.")
@@ -63,7 +65,7 @@ def person(service: Service, grant: Grant, *asked: str | None) -> str | None:
 def check_for_all(service: Service, grant: Grant) -> None:
     """Refuse a one-person grant for an endpoint that concerns all persons."""
     if grant.person is not None:
-        raise _denied(service, 403, "person", "This needs a token that isn't for one person.")
+        raise _denied(service, 403, "person", "This request needs a token that is not for one person.")
 
 
 def _token(authorization: str, password: str) -> str:

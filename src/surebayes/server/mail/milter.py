@@ -45,7 +45,7 @@ def length_of(start: bytes) -> int:
     """Return how many bytes follow the first four of a packet."""
     (length,) = struct.unpack("!I", start)
     if not 1 <= length <= MAX_PACKET:
-        raise BadPacket(f"A packet has from 1 to {MAX_PACKET:,} bytes. Got {length:,}.")
+        raise BadPacket(f"A packet must have 1 to {MAX_PACKET:,} bytes. Got {length:,}.")
     return int(length)
 
 
@@ -89,12 +89,14 @@ def negotiate(data: bytes, actions: int, recipients: bool = False) -> tuple[Term
     With `recipients` the filter asks for the recipients of each message.
     """
     if len(data) < 12:
-        raise BadPacket("The offer of the mail server is cut off.")
+        raise BadPacket("The offer of the mail server is truncated.")
     version, offered, steps = struct.unpack("!III", data[:12])
     if version < 2:
-        raise BadPacket(f"Versions 2 to 6 of the protocol are known. Got {version}.")
+        raise BadPacket(f"The protocol version must be 2 to 6. Got {version}.")
     if actions & ~offered:
-        raise BadPacket(f"The mail server doesn't let filters do what this one needs: {actions:#x} of {offered:#x}.")
+        raise BadPacket(
+            f"The mail server does not allow the actions that this filter needs: {actions:#x} of {offered:#x}."
+        )
     wishes = WISHES & ~(NO_MAIL | NO_RECIPIENT) if recipients else WISHES
     terms = Terms(min(version, 6), actions, steps & wishes)
     return terms, packet(b"O", struct.pack("!III", terms.version, terms.actions, terms.steps))
@@ -121,7 +123,7 @@ def header_of(data: bytes) -> tuple[bytes, bytes]:
     """
     parts = data.split(b"\0")
     if len(parts) != 3 or parts[2] or not parts[0]:
-        raise BadPacket("A header field is a name and a value.")
+        raise BadPacket("A header field must have a name and a value.")
     return parts[0], parts[1]
 
 

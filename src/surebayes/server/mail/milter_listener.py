@@ -88,13 +88,13 @@ class _Connection:
                     raise BadPacket(f"More than {MOST_BEFORE:,} bytes came before a mail.")
             if letter == b"O":
                 if self.terms is not None:
-                    raise BadPacket("The mail server says twice what it offers.")
+                    raise BadPacket("The mail server sent its offer twice.")
                 self.terms, answer = milter.negotiate(
                     data, _ACTIONS[self.options.milter_action], self.service.layers is not None
                 )
                 await self._send(answer)
             elif self.terms is None:
-                raise BadPacket("The mail server must first say what it offers.")
+                raise BadPacket("The mail server must send its offer first.")
             elif letter == b"Q":
                 return False
             elif letter in (b"A", b"K"):
@@ -131,7 +131,7 @@ class _Connection:
                 self.recipients.add(milter.recipient_of(data[:NAME_BYTES]).lower())
             await self._send(packet(CONTINUE))
         else:
-            raise BadPacket(f"There is no command {letter!r}.")
+            raise BadPacket(f"Unknown command {letter!r}.")
 
     def _keep(self, mail: IncomingMail, piece: bytes, take: Callable[[int], None], name: bytes = b"") -> None:
         """Keep a piece of a message, and the name of a forged field.

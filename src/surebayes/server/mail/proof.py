@@ -243,7 +243,7 @@ class MilterClient(Client):
         for letter, data in answers:
             if letter == b"h" and data.startswith(b"X-Spam-Status\0"):
                 return float(data.partition(b"score=")[2].partition(b" ")[0])
-        raise ValueError("no verdict was added: is it in shadow mode, or set to pass or reject?")
+        raise ValueError("no verdict was added: check for shadow mode, and for milter_action pass or reject")
 
 
 def _send(connection: socket.socket, letter: bytes, data: bytes = b"") -> tuple[bytes, bytes]:
@@ -254,7 +254,7 @@ def _send(connection: socket.socket, letter: bytes, data: bytes = b"") -> tuple[
 def _receive(connection: socket.socket) -> tuple[bytes, bytes]:
     start = connection.recv(4, socket.MSG_WAITALL)
     if len(start) < 4:
-        raise ValueError("the connection was ended")
+        raise ValueError("the connection was closed")
     answer = connection.recv(length_of(start), socket.MSG_WAITALL)
     return answer[:1], answer[1:]
 

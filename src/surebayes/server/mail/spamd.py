@@ -130,12 +130,12 @@ def _read_header(request: Request, name: str, value: str) -> None:
         request.compressed = True
     elif name == "message-class":
         if value.lower() not in ("spam", "ham"):
-            raise BadRequest(f"(Message-class is spam or ham: {printable(value)})")
+            raise BadRequest(f"(Message-class must be spam or ham: {printable(value)})")
         request.message_class = value.lower()
     elif name in ("set", "remove"):
         words = frozenset(word.strip().lower() for word in value.split(",") if word.strip())
         if not words <= {"local", "remote"}:
-            raise BadRequest(f"({name.capitalize()} is local or remote: {printable(value)})")
+            raise BadRequest(f"({name.capitalize()} must be local or remote: {printable(value)})")
         if name == "set":
             request.set = words
         else:
@@ -161,9 +161,9 @@ def unpacked(message: bytes, most: int) -> Iterator[bytes]:
         try:
             piece = unpacking.decompress(message, UNPACKED)
         except zlib.error as error:
-            raise BadRequest(f"(the message isn't zlib: {error})") from None
+            raise BadRequest(f"(the message is not zlib: {error})") from None
         if not piece and not unpacking.eof:
-            raise BadRequest("(the compressed message is cut off)")
+            raise BadRequest("(the compressed message is truncated)")
         size += len(piece)
         if size > most:
             raise TooLarge(f"The message is larger than {most:,} bytes.")

@@ -43,7 +43,7 @@ class SpamdListener(MailListener):
                     async with asyncio.timeout(service.options.timeout):
                         request, message = await self._receive(task, reader, take)
                 except TimeoutError:
-                    raise TooSlow(f"No whole request came within {service.options.timeout:g} s.") from None
+                    raise TooSlow(f"No complete request within {service.options.timeout:g} s.") from None
                 reply = await self._answer(request, message, take)
             except asyncio.IncompleteReadError:
                 return  # the client has disconnected, or sent nothing
@@ -107,7 +107,7 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[Request, bytearray]:
         piece = await reader.read(PIECE)
         if not piece:
             if data.strip():
-                raise BadRequest("(the header is cut off)")
+                raise BadRequest("(the header is truncated)")
             raise asyncio.IncompleteReadError(bytes(data), None)
         data += piece
     head, start = parts

@@ -26,7 +26,7 @@ STARTS_A_MINUTE = 10
 def serve(options: Options) -> int:
     """Serve until a signal to stop; return the exit code."""
     if not is_filter(options.model):
-        raise NoModel(f"There is no filter in {options.model!r}. Make one with `surebayes train -m {options.model}`.")
+        raise NoModel(f"No filter in {options.model!r}. Create one with `surebayes train -m {options.model}`.")
     if options.tokens:
         read_tokens(options.tokens, options.users is not None)
     sockets = handed_over()

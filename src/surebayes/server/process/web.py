@@ -138,9 +138,9 @@ def _query(request: Request, endpoint: Endpoint) -> dict[str, Any]:
         parameter = None if name in in_path else parameters.get(name)
         if parameter is None:
             known = ", ".join(each for each in parameters if each not in in_path) or "none"
-            raise BadInput(f"There is no parameter {name[:50]!r} here; there are: {known}.")
+            raise BadInput(f"Unknown parameter {name[:50]!r}. Use {known}.")
         if name in named:
-            raise BadInput(f"The parameter {name} is given twice.")
+            raise BadInput(f"The parameter {name} is repeated. Give it once.")
         named.add(name)
         values[name] = parameter.checked(name, text)
     for name, parameter in parameters.items():
@@ -161,10 +161,10 @@ def _for_rspamd(service: Service) -> list[tuple[str, str, Granted]]:
 
     async def mail_of(request: Request, take: Callable[[int], None]) -> bytes:
         if request.headers.get("compression") or request.headers.get("content-encoding"):
-            raise HttpError(415, "Send the mail uncompressed.")
+            raise HttpError(415, "Send the message uncompressed.")
         mail = await read_body(request, service, take)
         if not mail:
-            raise BadInput("There is no mail in the request: it is its body.")
+            raise BadInput("No message in the request: send it as the body.")
         return mail
 
     async def check(request: Request, grant: Grant) -> Response:
