@@ -60,8 +60,8 @@ def test_it_learns_on_but_forgets_nothing_that_it_started_from(tmp_path):
 @pytest.mark.parametrize(
     ("dump", "message"),
     [
-        (b"", "no line .MSG_COUNT"),
-        (b"pills 3 4 20261115\n", "no line .MSG_COUNT"),
+        (b"", "No line .MSG_COUNT"),
+        (b"pills 3 4 20261115\n", "No line .MSG_COUNT"),
         (b".MSG_COUNT 0 0 20261115\n", "no messages"),
         (b".MSG_COUNT 3 x 20261115\n", "Line 1"),
         (b".MSG_COUNT 3 4 20261115\npills 3\n", "Line 2"),
