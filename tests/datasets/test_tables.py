@@ -139,7 +139,7 @@ def test_a_file_that_breaks_its_encoding_is_named(tmp_path):
     path.write_bytes("text,label\nx,ham\n".encode("utf-16") + b"\x00")
     with pytest.raises(BadInput, match=r"t\.csv is not utf-16: truncated data"):
         documents(path)
-    with pytest.raises(BadInput, match="no encoding 'klingon'"):
+    with pytest.raises(BadInput, match="Unknown encoding 'klingon'"):
         documents(path, encoding="klingon")
 
 
@@ -275,7 +275,7 @@ def test_a_table_is_there_whole_or_not_at_all(tmp_path):
 
 def test_a_column_that_changes_its_type(tmp_path):
     rows = [{"x": value} for value in [*range(5000), *["text"] * 5000]]
-    with pytest.raises(BadInput, match="column 'x' began as int64"):
+    with pytest.raises(BadInput, match="column 'x' changes its type from int64"):
         write_table(tmp_path / "t.parquet", rows)
     with TableWriter(tmp_path / "t.parquet", ["x"]) as table:
         for value in [1, "text", [1, 2], None]:

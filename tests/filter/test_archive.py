@@ -75,7 +75,7 @@ def test_there_and_back(archive, tmp_path):
 @pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_other_compressions_are_refused(compression, archive, tmp_path):
     pack(tmp_path / "a.zip", contents(archive).items(), compression)
-    assert "compressed" in refused(tmp_path / "a.zip", tmp_path)
+    assert "compression" in refused(tmp_path / "a.zip", tmp_path)
 
 
 def test_a_bomb_is_not_unpacked(archive, tmp_path):
@@ -132,7 +132,7 @@ def test_other_files_are_refused(extra, archive, tmp_path):
 def test_a_file_that_is_there_twice(archive, tmp_path):
     files = contents(archive)
     members = [*files.items(), ("manifest.json", files["manifest.json"])]
-    assert "twice" in refused(pack(tmp_path / "a.zip", members), tmp_path)
+    assert "duplicate" in refused(pack(tmp_path / "a.zip", members), tmp_path)
 
 
 @pytest.mark.parametrize(

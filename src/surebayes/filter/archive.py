@@ -145,7 +145,7 @@ def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
     if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in entries.values()):
         raise BadModel("The archive uses a compression method that `surebayes export` never uses.")
     if entries[MANIFEST].file_size > MAX_MANIFEST or (CONFIG in entries and entries[CONFIG].file_size > _MAX_CONFIG):
-        raise BadModel(f"{MANIFEST} or {CONFIG} in the archive is too large to be one.")
+        raise BadModel(f"{MANIFEST} or {CONFIG} in the archive is too large.")
     if CONFIG in entries:  # before the manifest, which summarizes it
         with file.open(CONFIG) as source:
             values = settings.of_model(settings.parsed(source.read(_MAX_CONFIG + 1)))
@@ -156,13 +156,13 @@ def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
         described = Manifest.read(folder).files
         sizes = {name: size for name, size, _ in map(checked_entry, described.values())}
     except (KeyError, TypeError, AttributeError) as error:
-        raise BadModel(f"The archive's manifest lacks {error}.") from error
+        raise BadModel(f"The manifest of the archive has no {error}.") from error
     _set_config(folder)
     if entries.keys() - {CONFIG, VERDICTS} != {MANIFEST, JOURNAL, *sizes}:
-        raise BadModel(f"The archive holds other files than a filter's: {sorted(entries)}.")
+        raise BadModel(f"The archive holds unknown files: {sorted(entries)}.")
     for name, declared_size in sizes.items():
         if entries[name].file_size != declared_size:
-            raise BadModel(f"{name} in the archive has another size than its manifest says.")
+            raise BadModel(f"The size of {name} in the archive differs from the manifest.")
     for name in (*sizes, JOURNAL, *(entries.keys() & {VERDICTS})):
         put_pieces(folder, name, _pieces(file, name))
     if VERDICTS in entries:

@@ -474,7 +474,7 @@ def test_layers_that_stand_too_deep_are_refused(site, tmp_path):
         below = tmp_path / str(i)
     with sb.Filter.open(below) as deepest:
         assert deepest.judge(MAILS[0][0]).basis == "base"
-    with pytest.raises(BadModel, match="At most"):
+    with pytest.raises(BadModel, match="at most"):
         sb.Filter.create(tmp_path / "deep", base=below)
 
 
@@ -490,7 +490,7 @@ def test_a_person_gets_a_layer_at_the_first_lesson(site, tmp_path):
     assert scores(persons.judging("ann")) != scores(site)
     with pytest.raises(ValueError, match="not a valid name"):
         persons.layer("../ann")
-    with pytest.raises(NoModel, match="site"):
+    with pytest.raises(NoModel, match="base"):
         Persons(str(tmp_path / "users")).layer("bob")
     assert os.listdir(tmp_path / "users") == ["ann"]
 

@@ -75,7 +75,7 @@ def _check_same(mine: State, theirs: State, into: str) -> None:
         ("views", mine.engine.views, theirs.engine.views),
     ):
         if ours != site:
-            raise BadInput(f"{into!r} has another reader, or other classes or views: lessons can't go there ({what}).")
+            raise BadInput(f"{into!r} can't learn these lessons: different reader, classes or views ({what}).")
 
 
 def _teach(

@@ -32,9 +32,11 @@ def check_source(request: Request, service: Service) -> None:
         raise _denied(service, 403, "origin", "Pages of other sites may not use this server (see Origin).")
     if service.tokens is None:
         if client is not None and not is_local((client.host, client.port)):
-            raise _denied(service, 403, "address", "Only this machine may use this server: start it with --tokens.")
+            raise _denied(service, 403, "address", "Only this machine may use this server. Start it with --tokens.")
         if client is not None and host and not is_own_host(host):  # every browser sends a Host field; rspamc doesn't
-            raise _denied(service, 403, "host", "Host must be localhost or a loopback address. Start it with --tokens.")
+            raise _denied(
+                service, 403, "host", "Host must be localhost or a loopback address. Start the server with --tokens."
+            )
     service.rate.check("unix" if client is None else client.host)
 
 
