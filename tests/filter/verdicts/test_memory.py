@@ -146,7 +146,8 @@ def test_two_processes_count_each_alarm_that_outlived_its_verdict_once(tmp_path)
     memory = begun(tmp_path, 0.001, 1000)
     code = (
         "import sys; from types import SimpleNamespace as N\n"
-        "from surebayes.filter.model import Model; from surebayes.filter.verdicts.memory import Memory, VerdictDetails\n"
+        "from surebayes.filter.model import Model\n"
+        "from surebayes.filter.verdicts.memory import Memory, VerdictDetails\n"
         "memory = Memory(sys.argv[1]); judge = Model(N(documents=[5, 5]), ['ham', 'spam'], {}, None, 'm-1')\n"
         "for i in range(30):\n"
         "    assert memory.answer(judge, [9.0], f'm{i}', VerdictDetails(sys.argv[2]))[0][0] == 'spam'\n"
