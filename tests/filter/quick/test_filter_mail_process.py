@@ -145,7 +145,7 @@ def test_nobody_hears_of_an_error_and_the_mail_comes_out(stderr, strict, tmp_pat
     )
     assert done.returncode == (75 if strict else 0)
     assert is_whole(done.stdout)
-    assert "no model" in fields(done.stdout)["X-Surebayes-Error"]
+    assert "No model" in fields(done.stdout)["X-Surebayes-Error"]
 
 
 # ---- settings
