@@ -354,7 +354,7 @@ def test_many_labels_and_plain_text(tmp_path):
             assert verdict.reasons
         assert mine.teach("goal goal", "food") == "learnt"
         assert mine.teach("goal  goal", "sport") == "moved"
-        with pytest.raises(ValueError, match="no class 'spam'"):
+        with pytest.raises(ValueError, match="Unknown class 'spam'"):
             mine.teach("goal", "spam")
     with sb.Filter.open(tmp_path / "f") as again:
         assert again.judge("oven bread").label == "food"

@@ -143,7 +143,7 @@ def test_a_layer_that_unpacks_to_very_much_is_refused(tmp_path):
     entry.update(size=len(bomb), unpacked=2**27)
     (tmp_path / "f" / entry["file"]).write_bytes(bomb)
     write_sealed(tmp_path / "f", body)
-    with pytest.raises(BadModel, match="holds 134217728 bytes"):
+    with pytest.raises(BadModel, match=r"invalid size of .*134217728 bytes"):
         Model.open(str(tmp_path / "f"))
 
 
@@ -164,7 +164,7 @@ def test_what_gives_no_number_is_no_score(tmp_path):
     write_sealed(tmp_path / "f", body)
     model = Model.open(str(tmp_path / "f"))
     model.engine.stages[0].intercepts = reals([inf])  # as coefficients could make it
-    with pytest.raises(BadModel, match="not numbers"):
+    with pytest.raises(BadModel, match="no number"):
         model.scores(MAIL)
     body["settings"]["second_stage"] = 10**30
     write_sealed(tmp_path / "f", body)
