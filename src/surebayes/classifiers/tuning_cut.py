@@ -35,17 +35,23 @@ def with_placed_cut(winner: CountClassifier, folds: Sequence[Fold]) -> CountClas
     return placed if _worth(_judged(placed, folds)) > _worth(before) else winner
 
 
-Judged = list[tuple[FloatArray, NDArray[np.int64]]]
-"""The scores of the held-out documents of each fold, (documents, contrasts), and their classes."""
+Judged = list[tuple[FloatArray, NDArray[np.int64], FloatArray]]
+"""The scores of the held-out documents of each fold, (documents, contrasts), their classes, and how often they count."""
 
 
 def _judged(candidate: CountClassifier, folds: Sequence[Fold]) -> Judged:
     judged = []
     for fold in folds:
         scores, members = fold.scores(candidate), fold.members
-        scores = scores if fold.times is None else np.repeat(scores, fold.times, axis=0)
+        weight = 1.0
+        if (
+            fold.times is not None and fold.test.weight is not None and fold.times.any()
+        ):  # they have lost a common factor
+            scores = np.repeat(scores, fold.times, axis=0)
+            some = int(fold.times.argmax())
+            weight = float(fold.test.weight[some] / fold.times[some])
         truth = members[:, 0].astype(np.int64) if members.shape[1] == 1 else members.argmax(axis=1)
-        judged.append((scores, truth))
+        judged.append((scores, truth, np.full(len(truth), weight)))
     return judged
 
 
@@ -56,13 +62,14 @@ def _decided(scores: FloatArray) -> NDArray[np.int64]:
 
 def _worth(judged: Judged) -> float:
     """Return the mean of accuracy and macro F1 over all held-out documents."""
-    decided = np.concatenate([_decided(scores) for scores, _ in judged])
-    truth = np.concatenate([classes for _, classes in judged])
+    decided = np.concatenate([_decided(scores) for scores, _, _ in judged])
+    truth, weight = (np.concatenate([each[part] for each in judged]) for part in (1, 2))
     n = int(max(decided.max(initial=0), truth.max(initial=0))) + 1
-    right = np.bincount(truth[decided == truth], minlength=n)
-    both = np.bincount(truth, minlength=n) + np.bincount(decided, minlength=n)
+    is_right = decided == truth
+    right = np.bincount(truth[is_right], weight[is_right], minlength=n)
+    both = np.bincount(truth, weight, minlength=n) + np.bincount(decided, weight, minlength=n)
     f1 = 2 * right[both > 0] / both[both > 0]
-    return float((right.sum() / max(len(truth), 1) + f1.mean()) / 2)
+    return float((right.sum() / max(weight.sum(), 1.0) + f1.mean()) / 2)
 
 
 def _best_shifts(judged: Judged) -> FloatArray:
@@ -78,18 +85,18 @@ def _best_shifts(judged: Judged) -> FloatArray:
 def _best_shift(judged: Judged, shifts: FloatArray, c: int) -> float:
     """Return what is best added to one contrast, given what is added to the others."""
     gaps = []
-    for scores, _ in judged:
+    for scores, _, _ in judged:
         moved = scores + shifts
         rest = np.delete(moved, c, axis=1).max(axis=1) if scores.shape[1] > 1 else 0.0
         gaps.append(rest - scores[:, c])  # what has to be added for the document to be the class's
-    ordered = np.sort(np.concatenate(gaps))
+    ordered = np.unique(np.concatenate(gaps))
     places = np.unique(np.linspace(0, len(ordered) - 2, CUTS).astype(int)) if len(ordered) > 1 else np.zeros(0, int)
     tried = [shifts[c], *((ordered[places] + ordered[places + 1]) / 2)]
     worth = []
     for shift in tried:
         added = shifts.copy()
         added[c] = shift
-        worth.append(_worth([(scores + added, truth) for scores, truth in judged]))
+        worth.append(_worth([(scores + added, truth, weight) for scores, truth, weight in judged]))
     return float(tried[int(np.argmax(worth))])
 
 
