@@ -78,7 +78,7 @@ def test_records_are_what_frozen_dataclasses_are(drawn):
         ((), {}, "Point needs a value for x."),
         ((1, 2, 3), {}, "Point has 2 fields. Got 3 values."),
         ((1,), {"x": 2}, "Point got two values for 'x'."),
-        ((1,), {"z": 2}, "Point has no field 'z'; it has x, y."),
+        ((1,), {"z": 2}, "Point has no field 'z'. Its fields: x, y."),
     ],
 )
 def test_values_that_do_not_fit_are_refused(values, named, message):

@@ -71,7 +71,7 @@ def test_names_of_columns_and_of_the_positive_label(capsys, monkeypatch, tmp_pat
     )
     done = run_here(capsys, monkeypatch, *words, "--positive", "eggs")
     assert done.code == 65
-    assert "has no row with the label 'eggs'; it has ok, risky" in done.err
+    assert "has no row with the label 'eggs'. Its labels: ok, risky" in done.err
     done = run_here(capsys, monkeypatch, "certify", table, "--label", "what")
     assert done.code == 65
     assert "has no column 'score'" in done.err

@@ -199,7 +199,7 @@ def rewrite(manifest, change):
 
 
 def test_missing_foreign_and_newer(tmp_path):
-    with pytest.raises(NoModel, match="no model"):
+    with pytest.raises(NoModel, match="No model"):
         sb.load(tmp_path / "nowhere")
     manifest, arrays = saved(tmp_path / "m")
     rewrite(manifest, lambda body: body.update(version=99))

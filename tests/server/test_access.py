@@ -37,7 +37,7 @@ def tokens(tmp_path):
         ("secret admin\n", "SHA-256"),
         ("a" * 64 + " owner\n", "role"),
         ("a" * 64 + "\n", "role"),
-        ("a" * 64 + " read ann\n", "persons"),
+        ("a" * 64 + " read ann\n", "personal layers"),
         ("# nothing\n", "no token"),
     ],
 )

@@ -36,7 +36,7 @@ def with_placed_cut(winner: CountClassifier, folds: Sequence[Fold]) -> CountClas
 
 
 Judged = list[tuple[FloatArray, NDArray[np.int64], FloatArray]]
-"""The scores of the held-out documents of each fold, (documents, contrasts), their classes, and how often they count."""
+"""The scores of each fold's held-out documents, (documents, contrasts), their classes, and how often they count."""
 
 
 def _judged(candidate: CountClassifier, folds: Sequence[Fold]) -> Judged:
@@ -48,7 +48,7 @@ def _judged(candidate: CountClassifier, folds: Sequence[Fold]) -> Judged:
             fold.times is not None and fold.test.weight is not None and fold.times.any()
         ):  # they have lost a common factor
             scores = np.repeat(scores, fold.times, axis=0)
-            some = int(fold.times.argmax())
+            some = int(fold.times.argmax())  # `times` have lost a common factor
             weight = float(fold.test.weight[some] / fold.times[some])
         truth = members[:, 0].astype(np.int64) if members.shape[1] == 1 else members.argmax(axis=1)
         judged.append((scores, truth, np.full(len(truth), weight)))

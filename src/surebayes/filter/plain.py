@@ -41,7 +41,7 @@ def plain_text(value: Any, name: str) -> str:
     >>> plain_text("\udcff", "who")
     Traceback (most recent call last):
     ...
-    ValueError: who must be text that UTF-8 can write. Got '\udcff'.
+    ValueError: who must be text that UTF-8 can encode. Got '\udcff'.
     """
     text = value if type(value) is str else _unwrapped(value)
     if type(text) is not str:
@@ -78,7 +78,7 @@ def label_of(value: Any, names: Sequence[str]) -> str:
     >>> label_of("eggs", ["ham", "spam"])
     Traceback (most recent call last):
     ...
-    ValueError: There is no class 'eggs'; this filter has 'ham', 'spam'.
+    ValueError: Unknown class 'eggs'. This filter has 'ham', 'spam'.
     """
     text = value if type(value) is str else _unwrapped(value)
     if isinstance(text, str):
@@ -174,7 +174,7 @@ def several(items: Iterable[Item], name: str, kind: str = "document") -> Iterabl
     >>> several("lunch at noon", "documents")
     Traceback (most recent call last):
     ...
-    TypeError: documents must be several, such as a list. Got a single str: put the document in a list.
+    TypeError: documents must be a collection, such as a list. Got a single str: put the document in a list.
     """
     if isinstance(items, str | bytes | bytearray):
         got = type(items).__name__

@@ -34,7 +34,7 @@ def fingerprint(runs: ArrayLike) -> Fingerprint:
     Examples
     --------
     >>> one, other = np.arange(100), np.arange(10, 110)
-    >>> 0.6 < (fingerprint(one) == fingerprint(other)).mean() < 1
+    >>> bool(0.6 < (fingerprint(one) == fingerprint(other)).mean() < 1)
     True
     """
     mixed = (np.asarray(runs).astype(np.uint64) + np.uint64(0x5851F42D4C957F2D))[:, None] * _FACTORS

@@ -54,7 +54,7 @@ def intercepts_of(values: "Iterable[float]") -> Numbers:
     >>> intercepts_of([1e308])
     Traceback (most recent call last):
     ...
-    surebayes.errors.BadModel: A second stage of the model has intercepts that can't be: [1e+308].
+    surebayes.errors.BadModel: A second stage of the model has invalid intercepts: [1e+308].
     """
     intercepts = reals(values)
     if not all(abs(value) <= _LARGEST for value in intercepts):

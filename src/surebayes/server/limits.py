@@ -141,7 +141,7 @@ class Rate:
     >>> rate.check("192.0.2.1", now=5.0)
     Traceback (most recent call last):
         ...
-    surebayes.server.limits.TooMany: At most 0.1 requests a second from one client. Try again later.
+    surebayes.server.limits.TooMany: More than 0.1 requests per second from one client. Try again later.
     """
 
     CLIENTS = 10_000

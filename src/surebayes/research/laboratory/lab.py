@@ -149,7 +149,12 @@ class Lab:
     def counted(self, name: str, words: Words, classes: Sequence[str] | None = None) -> CountedCorpus:
         """Return a corpus as counts, from the cache where it is there."""
         code = code_digest(
-            ("research.laboratory.words", "research.laboratory.porter", "corpora.loading", "corpora.plain_text")
+            (
+                "research.laboratory.words",
+                "research.laboratory.porter",
+                "research.corpora.loading",
+                "research.corpora.plain_text",
+            )
         )
         chosen = None if classes is None else list(classes)
         key = digest("counts", name, self.content(name), words.settings(), chosen, code)
