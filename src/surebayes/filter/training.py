@@ -125,8 +125,8 @@ class _Training:
     def learn(self, txn: Transaction, batch: Sequence[str], together: bool) -> None:
         """Learn messages; those that are new `together`, without a step of the weights."""
         state = txn.state
-        anew = not state.messages + len(state.learnt) or (state.seq, state.chain) == self.stands_at
-        known = {} if anew else {f: found for f in batch if (found := txn.known(f)) is not None}
+        is_alone = not state.messages + len(state.learnt) or (state.seq, state.chain) == self.stands_at
+        known = {} if is_alone else {f: found for f in batch if (found := txn.known(f)) is not None}
         labels = self.spool.labels_of(batch)
         aside = {f for f, label in zip(batch, labels) if f[:8] < self.limits[label] and f not in known}
         new = [f for f in batch if f not in known and (together or f in aside)]
@@ -142,7 +142,7 @@ class _Training:
                     self._step(txn, fingerprint, label)
         self._count(state, self.spool.places_of(f for f in new if f not in aside))
         self._tell(len(batch))
-        if anew:
+        if is_alone:
             self.stands_at = state.seq, state.chain
 
     def _write(self, txn: Transaction, new: Sequence[str], aside: set[str]) -> None:

@@ -183,7 +183,7 @@ def _about(session: Session, journal: Journal) -> tuple[str, list[str], tuple[Vi
     try:
         about: dict[str, Any] = {}
         if "about" in journal.facts:
-            about = parsed(journal.facts["about"].encode(), "What the journal says of the filter")
+            about = parsed(journal.facts["about"].encode(), "The journal's description of the filter")
         if "base" not in about:
             about = _in_manifest(session, needed=not about) | about
         described = about["views"]

@@ -1,7 +1,7 @@
 """The one place where experts are weighed and second stages are fitted: on documents that experts have not learnt.
 
 Whoever trains a pool supplies its `FitDocuments`: `ViewPool`, a filter's training, `tune`, filters that are merged or
-counted anew, a cluster. How experts are weighed, and what second stages are fitted on, is the same for all of them.
+counted anew, a cluster. The weighing, and the choice of documents for second stages, is the same for each.
 """
 
 from __future__ import annotations
