@@ -158,11 +158,25 @@ def test_scores_of_another_model_are_refused_in_words():
 
 def test_a_million_documents_take_little_time_and_memory():
     scores = np.random.default_rng(5).normal(size=10**6)
-    for rate in (0.001, 0.01):
+    for rate in (0.001, 0.01, 0.1):
         certificate = sb.AnytimeCertificate(rate)
         for part in np.array_split(scores, 1000):
             certificate.add(part)
-        assert certificate._top.itemsize * len(certificate._top) < 100_000
+        assert len(json.dumps(certificate.to_dict())) < 100_000
+
+
+@given(stream=score_streams(), cut=st.integers(0, 200), rate=st.sampled_from([0.05, 0.3]))
+def test_states_of_earlier_releases_go_on(stream, cut, rate):
+    """They kept scores above the threshold too, instead of their number."""
+    scores, _ = stream
+    certificate = sb.AnytimeCertificate(rate, 0.6).add(scores[:cut])
+    state = certificate.to_dict()
+    above = sorted((score for score in scores[:cut] if score > certificate.threshold), reverse=True)
+    assert len(above) == state.pop("above")
+    state["top"] = [*above, *state["top"]]
+    earlier = sb.AnytimeCertificate.from_dict(json.loads(json.dumps(state)))
+    assert earlier == certificate
+    assert earlier.add(scores[cut:]) == certificate.add(scores[cut:])
 
 
 # ---------------------------------------------------------------------- certify, GuaranteedThreshold

@@ -784,7 +784,8 @@ class Filter:
         """Return the filter's status: documents by class, reserve, rows not yet absorbed, promises.
 
         By class, "audit" is the result of `audit`, and "promise" has a sentence each on what is "promised" (with its
-        "state"), what was "delivered" so far, and the "worst" case; None for missing parts.
+        "state"), what was "delivered" so far, and the "worst" case; None for missing parts. A certificate that known
+        labels contradict (see `drift`) is "revoked".
 
         For a text filter, "second_stage" has the number of lessons since its second stages were fitted, and whether
         `retune` would help.
@@ -792,7 +793,7 @@ class Filter:
         with self._session.mutex:
             state = self._session.fresh_state()
             promise = self._promises(state)
-            plain = None if promise is None else promise.to_dict()
+            plain = None if promise is None else _unless_contradicted(promise.to_dict(), self.drift())
             budgets, audited = self.budgets(), self.audit()
             return {
                 "reader": state.engine.reader,
@@ -1604,6 +1605,16 @@ def _plain_number(value: Any, name: str) -> Any:
         return None if value is None else plain_real(value, name)
     except (TypeError, ValueError):
         return value
+
+
+def _unless_contradicted(certificate: dict[str, Any], drift: dict[str, Any] | None) -> dict[str, Any]:
+    """Revoke a certificate that the labels since then contradict."""
+    if drift is None or not drift["alarm"]:
+        return certificate
+    from surebayes.guarantees.certificate import REVOKED
+
+    reason = f"{drift['errors']:,} false alarms in {drift['seen']:,} known good messages contradict it"
+    return {**certificate, "state": REVOKED, "stale": True, "renewed": None, "reason": reason, "contradicted": True}
 
 
 def _by_class(certificate: dict[str, Any] | None) -> dict[str, dict[str, Any]]:

@@ -7,6 +7,7 @@ import pytest
 
 import surebayes as sb
 from surebayes import synthetic
+from surebayes.cli.doctor import _certificate
 
 
 @pytest.fixture
@@ -111,6 +112,10 @@ def test_a_promise_answers_for_its_own_verdicts_alone(mine):
     flagged = [verdict for verdict in judged if verdict.label == "spam"]
     tell_all(mine, flagged[:20], "ham")
     assert mine.drift()["alarm"]
+    status = mine.status()
+    assert (status["certificate"]["state"], status["promise"]["spam"]["state"]) == ("revoked", "revoked")
+    assert status["certificate"]["reason"] == "20 false alarms in 20 known good messages contradict it"
+    assert _certificate(mine.path, status["certificate"], status["reserved"]).state == "problem"
     teach_and_renew(mine)
     assert mine.drift()["seen"] == 20  # the same promise, for a filter that has learnt more
     mine.calibrate(0.02)

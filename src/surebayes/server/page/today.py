@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from surebayes.filter.filter import Filter
-from surebayes.guarantees.certificate import REVOKED
 from surebayes.guarantees.order_statistics import negatives_needed
 from surebayes.server.page.visit import Visit
 
@@ -22,7 +21,7 @@ async def today(visit: Visit) -> dict[str, Any]:
         return {"activity": mine.activity(DAYS), "drift": mine.drift(), "history": mine.history(limit=1)}
 
     more = await visit.ask(question)
-    promises = _promises(status["certificate"], more["drift"])
+    promises = _promises(status["certificate"])
     first = visit.service.classes[0]
     have = status["reserved"].get(first, 0)
     return {
@@ -43,13 +42,10 @@ async def today(visit: Visit) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _promises(certificate: dict[str, Any] | None, drift: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the certificates by class; one that known messages contradict is revoked."""
+def _promises(certificate: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the certificates by class."""
     if certificate is None:
         return []
-    if drift is not None and drift["alarm"]:
-        reason = f"{drift['errors']:,} false alarms in {drift['seen']:,} known good messages contradict it"
-        return [{**certificate, "state": REVOKED, "stale": True, "renewed": None, "reason": reason}]
     return list(certificate["classes"].values()) if "classes" in certificate else [certificate]
 
 
