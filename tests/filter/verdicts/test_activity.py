@@ -8,6 +8,7 @@ import pytest
 import surebayes as sb
 from surebayes import synthetic
 from surebayes.cli.doctor import _certificate
+from surebayes.filter.filter import _unless_contradicted
 
 
 @pytest.fixture
@@ -168,3 +169,12 @@ def test_nobody_who_judges_waits_for_a_search(mine):
     assert not waits
     assert found[0] >= 1
     assert len(mine.remembered()) == 2  # a search that begins later finds it
+
+
+def test_red_is_a_promise_that_known_mail_contradicts():
+    made = {"state": "being renewed", "stale": True, "renewed": "after 3 more lessons", "reason": "learnt"}
+    quiet = {"alarm": False, "errors": 1, "seen": 900}
+    assert _unless_contradicted(made, None) == _unless_contradicted(made, quiet) == made
+    broken = _unless_contradicted(made, {"alarm": True, "errors": 40, "seen": 900})
+    assert (broken["state"], broken["renewed"], broken["contradicted"]) == ("revoked", None, True)
+    assert broken["reason"] == "40 false alarms in 900 known good messages contradict it"

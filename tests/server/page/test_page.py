@@ -317,15 +317,3 @@ def test_a_lesson_turns_no_promise_red():
         "holds": "tag good", "measured, not guaranteed": "tag warn", "being renewed": "tag warn", "revoked": "tag bad",
     }  # fmt: skip
     assert all(f">{state}<" in text for state, text in shown.items())
-
-
-def test_red_is_a_promise_that_known_mail_contradicts():
-    from surebayes.server.page.today import _promises
-
-    made = {"state": "being renewed", "stale": True, "renewed": "after 3 more lessons", "reason": "learnt"}
-    quiet = {"alarm": False, "errors": 1, "seen": 900}
-    assert _promises(made, None) == _promises(made, quiet) == [made]
-    (broken,) = _promises(made, {"alarm": True, "errors": 40, "seen": 900})
-    assert (broken["state"], broken["renewed"]) == ("revoked", None)
-    assert broken["reason"] == "40 false alarms in 900 known good messages contradict it"
-    assert _promises({"classes": {"a": made}}, None) == [made]
