@@ -350,7 +350,7 @@ def _certificate(model: str, certificate: Mapping[str, Any] | None, reserved: Ma
     if not certificate["stale"]:
         return Finding("certificate", "ok", f"{promise}, from {certificate['n_negatives']:,} documents")
     if certificate.get("contradicted"):
-        advice = f"Place it again: surebayes calibrate -m {shlex.quote(model)}"
+        again = f"Place it again: surebayes calibrate -m {shlex.quote(model)}"
         return Finding(
             "certificate", "problem", f"{certificate['state']} ({promise}): {certificate['reason']}. {advice}"
         )
