@@ -350,10 +350,9 @@ def _certificate(model: str, certificate: Mapping[str, Any] | None, reserved: Ma
     if not certificate["stale"]:
         return Finding("certificate", "ok", f"{promise}, from {certificate['n_negatives']:,} documents")
     if certificate.get("contradicted"):
-        again = f"Place it again: surebayes calibrate -m {shlex.quote(model)}"
-        return Finding(
-            "certificate", "problem", f"{certificate['state']} ({promise}): {certificate['reason']}. {advice}"
-        )
+        reason = f"{certificate['state']} ({promise}): {certificate['reason']}"
+        again = f"Place the threshold again: surebayes calibrate -m {shlex.quote(model)}"
+        return Finding("certificate", "problem", f"{reason}. {again}")
     needed = 1 if max_fpr is None else _next_step.needed(max_fpr, confidence)
     set_aside = sum(count for name, count in reserved.items() if name != certificate["pos_label"])
     folder = shlex.quote(model)
