@@ -140,7 +140,7 @@ def test_text_does_not_depend_on_line_ends(name):
 
 def test_bytes_like_input_and_nothing_else():
     assert read_message(bytearray(b"\nhi")) == read_message(memoryview(b"\nhi")) == read_message(b"\nhi")
-    with pytest.raises(TypeError, match="needs the bytes of a mail"):
+    with pytest.raises(TypeError, match="needs the bytes of a message"):
         read_message("hello")
 
 

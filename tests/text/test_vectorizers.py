@@ -698,7 +698,7 @@ def test_views_parameters():
     assert clone(views).get_params()["words__lowercase"] is False
     with pytest.raises(NotFittedError):
         views.transform(CORPUS)
-    with pytest.raises(ValueError, match="each its own"):
+    with pytest.raises(ValueError, match="distinct names"):
         Views([("a", CountVectorizer()), ("a", CountVectorizer())]).fit(CORPUS)
 
 

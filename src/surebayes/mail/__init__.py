@@ -1,7 +1,7 @@
-"""Mail to text: from bytes to a `Message`, header fields and header tokens.
+"""Mail parsing: from bytes to a `Message`, header fields and header tokens.
 
-The kernel in C reads most messages; the readers in Python (`readers`, `mime`, `html`) read the rest, and all messages
-where the kernel isn't built. `mail_kernel` returns the kernel or its fallback.
+The C kernel reads most messages; the Python readers (`readers`, `mime`, `html`) are its fallback for the rest, and for
+installations without a compiler. `mail_kernel` returns the available module.
 """
 
 from surebayes.kernels import kernel
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def mail_kernel() -> "ModuleType":
-    """Return the mail kernel, or `surebayes.mail.readers` where it isn't built.
+    """Return the C mail kernel, or its fallback `surebayes.mail.readers` if it isn't built.
 
     Examples
     --------

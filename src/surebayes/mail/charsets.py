@@ -1,15 +1,15 @@
-"""Character sets: labels and decoders by the Encoding Standard of the web (WHATWG).
+"""Character sets: labels and decoders of the WHATWG Encoding Standard.
 
-Mail and web agree in practice: who writes ``iso-8859-1`` means Windows-1252, who writes ``gb2312`` means GBK. Two
-things differ here, because a filter wants to see more and runs nothing: labels that browsers refuse (HZ, ISO-2022-KR)
-are read, and so are further sets that Python knows, such as UTF-7 and the code pages of DOS.
+Mail follows the web in practice: ``iso-8859-1`` means Windows-1252, ``gb2312`` means GBK. Two extensions suit a filter,
+which wants to see as much as possible and executes nothing: labels that browsers refuse for security (HZ, ISO-2022-KR)
+are decoded, and so are Python's additional codecs, such as UTF-7 and the DOS code pages.
 """
 
 import codecs
 import encodings
 from encodings.aliases import aliases
 
-# codec: labels of the standard, but those that Python's own names and aliases lead to
+# codec: labels of the standard that Python doesn't resolve itself
 _LABELS = """
 utf-8: unicode-1-1-utf-8 unicode11utf8 unicode20utf8 x-unicode20utf8 utf8mb4
 utf-16: csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff
@@ -53,7 +53,7 @@ iso2022_kr: csiso2022kr
 hz: hz-gb-2312
 x-user-defined: x-user-defined
 """
-# What Python's module of a set means in the standard: the larger set that senders mean by it.
+# Python codec -> its superset in the standard, which senders mean by the same label.
 _MEANT = {
     "ascii": "cp1252",
     "latin_1": "cp1252",
@@ -72,19 +72,19 @@ _codecs = {
     for codec, _, labels in (line.partition(": ") for line in _LABELS.split("\n"))
     for label in labels.split()
 }
-# Codecs of Python that are no character sets of mail: punycode and idna take quadratic time, the others interpret
-# escapes or always fail.
+# Python codecs that are no character sets of mail: punycode and idna take quadratic time, the rest interpret escapes
+# or always fail.
 _NO_CHARSETS = frozenset({"punycode", "idna", "undefined", "unicode_escape", "raw-unicode-escape", "unicode-escape"})
-# Where the declared set fails, another one that senders may mean by it, if it has more of the letters.
+# Declared set -> the set to try when decoding fails, if it has more characters.
 _SIBLINGS = {"big5hkscs": "cp950", "euc_jp": "euc_jis_2004"}
-# Only these are looked up: Python remembers every name that it fails to find, so hostile names would fill its memory.
+# Only these labels are looked up: Python caches failed lookups, so hostile labels would fill its memory.
 _PYTHON_NAMES = frozenset(
     (
         *aliases, *aliases.values(), "cp720", "cp737", "cp856", "cp874", "cp875", "cp1006", "koi8_r", "koi8_t",
         "koi8_u", "mac_arabic", "mac_croatian", "mac_farsi", "mac_romanian", "utf_8_sig",
     )
 )  # fmt: skip
-# Codecs that replace invalid bytes themselves. All others but UTF-7, -16 and -32 have one byte a letter.
+# Codecs with error handling of their own. All remaining ones but UTF-7, -16 and -32 have one byte per character.
 _REPLACE_FAST = frozenset(
     (
         "utf-8", "utf-8-sig", "big5", "big5hkscs", "cp932", "cp949", "cp950", "euc_jis_2004", "euc_jisx0213", "euc_jp",
@@ -92,15 +92,15 @@ _REPLACE_FAST = frozenset(
         "iso2022_jp_3", "iso2022_jp_ext", "iso2022_kr", "johab", "shift_jis", "shift_jis_2004", "shift_jisx0213",
     )
 )  # fmt: skip
-_STANDARD = frozenset(("koi8-u", "x-user-defined"))  # other letters than Python's, or no codec there
-_tables: dict[str, str] = {}  # codec -> the letters of its 256 bytes; there are 75 such codecs
+_STANDARD = frozenset(("koi8-u", "x-user-defined"))  # the standard differs from Python, or Python has no codec
+_tables: dict[str, str] = {}  # codec -> the characters of its 256 bytes; there are 75 such codecs
 _known_charsets: dict[str, str] = {"utf-8": "utf-8", "us-ascii": "cp1252", "iso-8859-1": "cp1252"}
 CACHE_SIZE = 256
-"""Entries of each cache of what mail declares; a full one is emptied, so hostile mail can't grow it."""
+"""Entries in each cache of declared names; a full cache is cleared, so hostile mail can't grow it."""
 
 
 def codec_name(label: str) -> str:
-    """Name the codec of a declared character set; empty where there is none.
+    """Return the codec of a declared character set; "" if unknown.
 
     Examples
     --------
@@ -118,16 +118,16 @@ def codec_name(label: str) -> str:
 
 
 def _python_codec(label: str) -> str:
-    """Name the codec that Python knows by a label, or the larger one that is meant by it."""
+    """Return Python's codec for a label, or the superset that senders mean by it."""
     name = encodings.normalize_encoding(label)
     if name not in _PYTHON_NAMES:
         return ""
     meant = _MEANT.get(aliases.get(name, name))
-    if meant is not None:  # without loading the smaller set
+    if meant is not None:  # no need to load the subset's codec
         return meant
     try:
         info = codecs.lookup(name)
-    except LookupError:  # mbcs and oem, but on Windows
+    except LookupError:  # mbcs and oem exist on Windows only
         return ""
     if not info._is_text_encoding or info.name in _NO_CHARSETS:
         return ""
@@ -135,22 +135,22 @@ def _python_codec(label: str) -> str:
 
 
 def decode_text(data: bytes, charset: str | None, fallback: str | None = None) -> str:
-    r"""Decode bytes by their declared character set, come what may.
+    r"""Decode bytes by their declared character set; never fail.
 
     Parameters
     ----------
     data : bytes
-        What was sent.
+        The encoded text.
     charset : str or None
-        The codec of the declared set, "" for a set that nobody knows, None where none was declared.
+        The codec of the declared set, "" for an unknown set, None if none was declared.
     fallback : str, optional
-        The codec for bytes that are not valid in the declared set; by default they become U+FFFD.
+        The codec to retry with if bytes are invalid in the declared set; by default they become U+FFFD.
 
     Returns
     -------
     str
-        Without lone surrogates. Where no set was declared, or an unknown one: UTF-8 if it is that, else the fallback
-        or Windows-1252.
+        Text without lone surrogates. If no known set was declared: UTF-8 if the bytes are valid UTF-8, else the
+        fallback or Windows-1252.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def decode_text(data: bytes, charset: str | None, fallback: str | None = None) -
 
 
 def decode_undeclared(data: bytes, codec: str = "cp1252") -> str:
-    r"""Decode bytes that nobody says anything about: UTF-8 if they are that, else another set.
+    r"""Decode bytes without a declared character set: as UTF-8 if valid, else by `codec`.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def decode_undeclared(data: bytes, codec: str = "cp1252") -> str:
 
 
 def _repaired(data: bytes, charset: str, fallback: str | None) -> str:
-    """Decode what Python's codec doesn't take: undefined bytes of Windows are control characters in the standard."""
+    """Decode after a failure of Python's codec: bytes undefined in a Windows code page become control characters."""
     text = _replaced(data, charset)
     if charset in _SIBLINGS:
         text = min(text, _replaced(data, _SIBLINGS[charset]), key=lambda letters: letters.count("\ufffd"))
@@ -191,13 +191,13 @@ def _repaired(data: bytes, charset: str, fallback: str | None) -> str:
 
 
 def _replaced(data: bytes, codec: str) -> str:
-    """Decode with U+FFFD for what isn't valid, in linear time with a small constant.
+    """Decode with U+FFFD for invalid bytes, in linear time with a small constant.
 
-    Python's handler for errors="replace" takes 80 to 160 ns a byte where a codec has no short cut of its own.
+    Python's errors="replace" takes 80 to 160 ns per byte in codecs without a fast path.
     """
     if codec in _REPLACE_FAST:
         return data.decode(codec, "replace")
-    if codec.startswith("utf-"):  # what is valid at the start, then ASCII
+    if codec.startswith("utf-"):  # the valid prefix, then ASCII
         try:
             return _without_surrogates(data.decode(codec))
         except UnicodeDecodeError as error:
@@ -207,7 +207,7 @@ def _replaced(data: bytes, codec: str) -> str:
 
 
 def _letters(codec: str) -> str:
-    """Return the letters of the 256 bytes of a codec."""
+    """Return the characters of a codec's 256 bytes."""
     letters = _tables.get(codec)
     if letters is None:
         if codec == "x-user-defined":
@@ -216,12 +216,12 @@ def _letters(codec: str) -> str:
             letters = "".join([bytes((byte,)).decode(codec, "replace") for byte in range(256)])
         if codec[:4] == "cp12" or codec == "cp874":
             letters = "".join([chr(i) if c == "\ufffd" and 128 <= i < 160 else c for i, c in enumerate(letters)])
-        if codec == "koi8-u":  # two letters of Belarusian, which Python leaves to KOI8-RU
+        if codec == "koi8-u":  # two Belarusian letters, which Python has in KOI8-RU only
             letters = letters[:0xAE] + "\u045e" + letters[0xAF:0xBE] + "\u040e" + letters[0xBF:]
         _tables[codec] = letters
     return letters
 
 
 def _without_surrogates(text: str) -> str:
-    """Return lone surrogates, which UTF-7 alone lets through, as question marks."""
+    """Replace lone surrogates, which only UTF-7 produces, by question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

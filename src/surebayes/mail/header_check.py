@@ -1,10 +1,10 @@
-"""Check whether documents are mail: most messages start with a header."""
+"""Detection of documents read with the wrong reader: most messages start with a header, plain text doesn't."""
 
 from __future__ import annotations
 
 from itertools import islice
 
-TYPE_CHECKING = False  # no typing, no `re`: a script's training starts with this module
+TYPE_CHECKING = False  # no typing, no `re`: `surebayes train` imports this module at start-up
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
@@ -13,7 +13,7 @@ _VISIBLE = bytes(range(ord("!"), ord("~") + 1))
 
 
 class HeaderCheck:
-    """Checks whether the first documents of a training are mail, the default.
+    """Counts how many of a training's first documents look like mail.
 
     Examples
     --------
@@ -31,14 +31,14 @@ class HeaderCheck:
 
     @classmethod
     def of(cls, documents: Iterable[bytes | str]) -> HeaderCheck:
-        """Check the first of these documents."""
+        """Check the first of some documents."""
         check = cls()
         for document in islice(documents, cls._LOOKED_AT):
             check._look(document)
         return check
 
     def watched(self, documents: Iterable[tuple[bytes | str, Any]]) -> Iterator[tuple[bytes | str, Any]]:
-        """Yield documents and their labels unchanged, checking the first ones."""
+        """Pass on documents and their labels, checking the first ones."""
         rest = iter(documents)
         for document in islice(rest, self._LOOKED_AT):
             self._look(document[0])
@@ -51,17 +51,17 @@ class HeaderCheck:
 
     @property
     def without_header(self) -> bool:
-        """Whether most checked documents can't be mail."""
+        """Whether most checked documents have no mail header."""
         return self._with_header < self._seen / 2
 
     @property
     def with_header(self) -> bool:
-        """Whether most checked documents can be mail."""
+        """Whether most checked documents have a mail header."""
         return self._with_header > self._seen / 2
 
 
 def starts_like_mail(document: bytes | str) -> bool:
-    """Return whether the first line that isn't empty is a field of a header, or an mbox's envelope.
+    """Whether the first non-empty line is a header field or an mbox envelope line.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def starts_like_mail(document: bytes | str) -> bool:
 
 
 def no_mail(way_out: str) -> str:
-    """Return the warning about texts that were read as mail.
+    """Return the warning about plain texts that were read as mail.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def no_mail(way_out: str) -> str:
 
 
 def no_text(way_out: str) -> str:
-    """Return the warning about mails in a table that were read as plain text.
+    """Return the warning about messages in a table that were read as plain text.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Header fields of a mail: fields, encoded words and parameters."""
+"""Header fields of a message: encoded words and parameters."""
 
 import binascii
 
@@ -12,10 +12,10 @@ _NOT_BASE64 = bytes(byte for byte in range(256) if byte not in _BASE64)
 
 
 def decode_base64(data: bytes) -> bytes:
-    r"""Decode base64, whole or broken.
+    r"""Decode base64, also if broken.
 
-    In broken data other characters are skipped and a last digit too many is dropped; lines after the first that isn't
-    base64 (a footer of a mailing list) stay as they are.
+    In broken data foreign characters and a surplus last digit are skipped; trailing lines that aren't base64, such as a
+    mailing list's footer, are kept as they are.
 
     Examples
     --------
@@ -37,12 +37,12 @@ def decode_base64(data: bytes) -> bytes:
 
 
 def plain_header(value: bytes) -> str:
-    """Decode a field without encoded words: ASCII, or what was sent raw."""
+    """Decode a field without encoded words: ASCII, or raw 8-bit text."""
     return decode_undeclared(value)
 
 
 def decode_header(value: bytes, encoded_words: int = 100) -> str:
-    r"""Unfold a field's value and decode its RFC 2047 words, at most so many.
+    r"""Unfold a field's value and decode its RFC 2047 encoded words, up to a limit.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def decode_header(value: bytes, encoded_words: int = 100) -> str:
     if b"=?" not in value:
         return plain_header(value)
     done: list[str] = []
-    waiting: list[bytes] = []  # neighbouring words of one set: senders split letters between them
+    waiting: list[bytes] = []  # adjacent words of one set: some senders split characters between them
     waiting_set, position = "", 0
     while encoded_words > 0:
         word = _next_word(value, position)
@@ -80,7 +80,7 @@ def decode_header(value: bytes, encoded_words: int = 100) -> str:
 
 
 def _next_word(value: bytes, position: int) -> tuple[int, int, str, bytes] | None:
-    """Find the next encoded word: start, end, codec, bytes. Each byte is looked at once: no end, no more words."""
+    """Find the next encoded word: start, end, codec, bytes. Linear: without an end mark, scanning stops."""
     while True:
         start = value.find(b"=?", position)
         middle = value.find(b"?", start + 2)
@@ -102,7 +102,7 @@ def _next_word(value: bytes, position: int) -> tuple[int, int, str, bytes] | Non
 
 
 class Headers:
-    r"""The header fields of a mail, in order, decoded and unfolded; names don't depend on case.
+    r"""The decoded and unfolded header fields of a message, in order; names are case-insensitive.
 
     Examples
     --------
@@ -115,13 +115,13 @@ class Headers:
 
     def __init__(self, fields: "list[tuple[str, str]] | tuple[()]" = (), encoded_words: int = 100) -> None:
         self._encoded_words = encoded_words
-        # A value stays bytes until it is asked for: a flood of encoded words that nobody reads costs nothing.
+        # Values are decoded on access: a flood of encoded words in unused fields costs nothing.
         self._fields: list[tuple[str, str | bytes]] = [(name.lower(), value) for name, value in fields]
 
     @classmethod
     def read(cls, head: bytes, count: int = 1000, length: int = 16384, encoded_words: int = 100) -> "Headers":
-        """Read a block of header fields, at most so many of at most that length."""
-        from surebayes.mail.readers import split_fields  # where the kernel is built, mails are judged without it
+        """Parse a header block, up to a number of fields and a length of each."""
+        from surebayes.mail.readers import split_fields  # not imported on the kernel's path
 
         fields = cls(encoded_words=encoded_words)
         for name, value in split_fields(head, count):
@@ -132,21 +132,21 @@ class Headers:
         return value if isinstance(value, str) else decode_header(value, self._encoded_words)
 
     def get_all(self, name: str, most: int | None = None) -> list[str]:
-        """Return the values of a name in order, at most so many."""
+        """Return the values of a field in order, up to a limit."""
         name = name.lower()
         return [self._decoded(value) for value in [value for key, value in self._fields if key == name][:most]]
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """Return the first value of a name."""
+        """Return the first value of a field."""
         values = self.get_all(name, 1)
         return values[0] if values else default
 
     def items(self) -> list[tuple[str, str]]:
-        """All fields as (name in lower case, value), in order, repeated ones too."""
+        """Return all fields as (lower-case name, value), in order, with repetitions."""
         return [(name, self._decoded(value)) for name, value in self._fields]
 
     def keys(self) -> list[str]:
-        """All names in lower case, in order, repeated ones too."""
+        """Return all names in lower case, in order, with repetitions."""
         return [name for name, _ in self._fields]
 
     def __getitem__(self, name: str) -> str:
@@ -175,12 +175,12 @@ class Headers:
 
 # ---- parameters of Content-Type and Content-Disposition
 
-_PARAMETERS = 100  # of one field that are looked at
+_PARAMETERS = 100  # examined per field
 _known_kinds: dict[bytes, tuple[str, str | None, bytes]] = {}
 
 
 def content_kind(value: bytes) -> tuple[str, str | None, bytes]:
-    """Read a Content-Type: type, codec of the character set (None: not declared, "": unknown) and boundary.
+    """Parse a Content-Type: type, codec of the character set (None: not declared, "": unknown) and boundary.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def content_kind(value: bytes) -> tuple[str, str | None, bytes]:
 
 
 def parameter(value: bytes, low: bytes, name: bytes) -> bytes | None:
-    """Find a parameter of a field; None if there is none. The plain form here, all others by `parameters`."""
+    """Return a parameter of a field, or None; unusual forms are left to `unusual_parameter`."""
     start = low.find(name)
     if start < 0:
         return None
@@ -227,16 +227,16 @@ def parameter(value: bytes, low: bytes, name: bytes) -> bytes | None:
 
 
 def unusual_parameter(value: bytes, name: bytes) -> bytes | None:
-    r"""Find a parameter by the rules of RFC 2231 and of quoted strings; text of another character set as UTF-8.
+    r"""Return a parameter with RFC 2231 and quoted-string syntax, transcoded to UTF-8.
 
-    The standard library does the same in time quadratic in the semicolons (10 ms for 4 kB) and 18 ms of start-up.
+    The standard library takes quadratic time in the number of semicolons (10 ms for 4 kB) and 18 ms of start-up.
 
     Examples
     --------
     >>> unusual_parameter(b"x/y; a*0*=iso-8859-1'en'caf%E9; a*1=\"\\\"; b\"", b"a").decode()
     'café"; b'
     """
-    # Whatever a quoted string protects is set aside, so that plain splits do the rest.
+    # Quoted text is replaced by placeholders, so that plain splits do the rest.
     value = value.replace(b"\\\\", b"\x00").replace(b'\\"', b"\x01")
     pieces = value.split(b'"')
     pieces[1::2] = [piece.replace(b";", b"\x02").replace(b"=", b"\x03") for piece in pieces[1::2]]
@@ -271,9 +271,7 @@ def unusual_parameter(value: bytes, name: bytes) -> bytes | None:
     return whole if charset is None else decode_text(whole, charset).encode("utf-8", "replace")
 
 
-_percent: dict[
-    bytes, bytes
-] = {}  # two hexadecimal digits -> the byte; a dict, because exceptions cost ten times as much
+_percent: dict[bytes, bytes] = {}  # two hexadecimal digits -> byte; a dict lookup is ten times faster than an exception
 
 
 def _percent_decoded(text: bytes) -> bytes:
@@ -289,7 +287,7 @@ def _percent_decoded(text: bytes) -> bytes:
 
 
 def filename(*values: bytes) -> str:
-    """Name a part after Content-Disposition or Content-Type, whichever names it first; decoded."""
+    """Return a part's decoded file name from Content-Disposition, else from Content-Type."""
     for value in values:
         low = value.lower()
         for name in (b"filename", b"name"):

@@ -1,6 +1,6 @@
-"""The HTML scanner of the kernel in Python: for installations without a compiler, and to test the kernel against.
+"""HTML to visible text in Python: the kernel's fallback and test reference.
 
-It works on UTF-8 as the kernel does and has the same rules in the same order; read the comments there.
+It works on UTF-8 with the kernel's rules in the same order; the reasons are in the kernel's comments.
 """
 
 import re
@@ -10,9 +10,9 @@ from surebayes.mail.html_style import PAGE, UNKNOWN, UNSEEN, WHITE, Look, apply_
 from surebayes.mail.html_tables import KINDS
 
 KEEP_HIDDEN, ALT_TEXT, LINK_TARGETS = 1, 2, 4
-_DEPTH = 128  # open elements that are kept
-_NAME = 15  # bytes of a tag's name that count
-_SPACE, _BREAK_LINE = 1, 2  # what is due before the next visible character
+_DEPTH = 128  # open elements tracked
+_NAME = 15  # significant bytes of a tag name
+_SPACE, _BREAK_LINE = 1, 2  # pending before the next visible character
 
 
 def _encoded(names: "frozenset[str]") -> "frozenset[bytes]":
@@ -33,7 +33,7 @@ _attribute = re.compile(rb"([^ \t\n\r\f/>][^ \t\n\r\f/>=]*)[ \t\n\r\f]*(?:(=)[ \
 _unquoted = re.compile(rb"[^ \t\n\r\f>]*")
 _FONT = frozenset((b"color", b"face", b"size"))
 _script_end = re.compile(rb"<!--|-->|<(/?)script(?=[ \t\n\r\f/>]|\Z)", re.IGNORECASE)
-_KEPT = frozenset(b"style size src color bgcolor background text alt href hidden class id face rel".split())
+_USED_ATTRIBUTES = frozenset(b"style size src color bgcolor background text alt href hidden class id face rel".split())
 
 
 def html_text(html: str, flags: int = 0) -> str:
@@ -42,14 +42,14 @@ def html_text(html: str, flags: int = 0) -> str:
     Parameters
     ----------
     html : str
-        A document or a piece of one, however broken.
+        A document or fragment, valid or not.
     flags : int
         1 keeps hidden text, 2 adds alt texts, 4 adds link targets.
 
     Returns
     -------
     str
-        Runs of white space as one blank, blocks on lines of their own.
+        Text with collapsed white space, and block elements on lines of their own.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def html_text(html: str, flags: int = 0) -> str:
 
 
 class _Scan:
-    """One pass over one document."""
+    """A single pass over one document."""
 
     def __init__(self, data: bytes, flags: int) -> None:
         self.data, self.at, self.flags = data, 0, flags
@@ -70,11 +70,11 @@ class _Scan:
         self.due = 0
         self.shown = True
         self.closed = False  # whether the last tag ended in "/>"
-        # display, visibility, font size 0, colour of letters and of what is behind them
+        # display, visibility, zero font size, text colour, background colour
         self.look: Look = (False, False, False, UNKNOWN, PAGE)
-        # name, whether it is SVG or MathML, whether HTML goes on within it, the look before
+        # name, whether it is SVG or MathML, whether its content is HTML, the parent's style
         self.open: list[tuple[bytes, bool, bool, Look]] = []
-        self.sheet = False  # whether a style sheet may colour what is behind the text
+        self.sheet = False  # whether a style sheet may set the background
 
     # -- output
 
@@ -89,11 +89,11 @@ class _Scan:
         self.due = max(self.due, due)
 
     def write(self, start: int, end: int, raw: bool = False, in_attribute: bool = False) -> None:
-        """Write text: white space folded, references resolved unless raw."""
+        """Write text with collapsed white space and, unless raw, resolved references."""
         data, at = self.data, start
         while at < end:
             run = _run.match(data, at, end)
-            assert run  # the last choice of the pattern matches any byte
+            assert run  # the pattern's last alternative matches any byte
             piece, first = run.group(), data[at]
             at = run.end()
             if first > 32 and first != 38 and first != 0xC2:
@@ -128,34 +128,34 @@ class _Scan:
         self.shown = bool(self.flags & KEEP_HIDDEN) or not (gone or unseen or zero or same)
 
     def close(self, name: bytes, walls: frozenset[bytes] = frozenset()) -> None:
-        """Close the topmost open element of that name, unless a table, a template or a wall is in between."""
+        """Close the innermost open element of that name, unless a table, a template or a barrier is in between."""
         for depth in range(len(self.open) - 1, -1, -1):
             other, foreign, integration, _ = self.open[depth]
             if other == name:
                 self.close_from(depth)
                 return
-            if name == b"template":  # its end tag closes whatever was left open in it
+            if name == b"template":  # its end tag closes all unclosed descendants
                 continue
             if other in (b"table", b"template") or integration or (other in walls and not foreign):
                 return
 
     def close_from(self, depth: int) -> None:
-        """Close the open elements from a place on."""
+        """Close the open elements from a depth on."""
         self.look = self.open[depth][-1]
         del self.open[depth:]
         self.judge()
 
     def inside_foreign(self) -> bool:
-        """Whether tags are those of SVG or MathML here."""
+        """Whether the current element is in SVG or MathML."""
         return bool(self.open) and self.open[-1][1] and not self.open[-1][2]
 
     def break_out(self) -> None:
-        """Leave SVG and MathML: a tag came that only HTML has."""
+        """Leave SVG and MathML at an HTML-only tag."""
         while self.inside_foreign():
             self.close_from(len(self.open) - 1)
 
     def end_foreign(self, name: bytes) -> bool:
-        """Close an element of SVG or MathML; say whether its name was open there."""
+        """Close an element of SVG or MathML; return whether one of that name was open."""
         for depth in range(len(self.open) - 1, -1, -1):
             if not self.open[depth][1]:
                 break
@@ -165,7 +165,7 @@ class _Scan:
         return False
 
     def close_implied(self, name: bytes) -> None:
-        """Close what a start tag closes that was left open."""
+        """Close unclosed elements that a start tag ends implicitly."""
         section = name in (b"tbody", b"thead", b"tfoot", b"caption")
         if name in _BLOCK:
             self.close(b"p", _TABLE)
@@ -186,7 +186,7 @@ class _Scan:
             self.close(b"th")
 
     def start(self, name: bytes, attributes: dict[bytes, bytes], foreign: bool, void: bool) -> None:
-        """Open an element: its look is that of the text to come."""
+        """Open an element and compute its style."""
         before = self.look
         hidden = name in (_UNDRAWN if foreign else _HIDDEN)
         if attributes or hidden:
@@ -197,7 +197,7 @@ class _Scan:
             elif len(self.open) < _DEPTH:
                 self.open.append((name, foreign, foreign and name in _INTEGRATION, before))
             else:
-                self.look = before  # too deep to know where it ends
+                self.look = before  # too deep: its end tag can't be matched
         self.judge()
 
     def boundary(self, name: bytes) -> None:
@@ -221,7 +221,7 @@ class _Scan:
     # -- markup
 
     def attributes(self, at: int) -> dict[bytes, bytes] | None:
-        """Read attributes up to the end of the tag; None if there is no end."""
+        """Parse attributes up to the end of the tag; None if it doesn't end."""
         data = self.data
         attributes: dict[bytes, bytes] = {}
         self.spans: dict[bytes, tuple[int, int]] = {}
@@ -235,7 +235,7 @@ class _Scan:
                 self.closed = gap.group().endswith(b"/")  # type: ignore[union-attr]
                 return attributes
             match = _attribute.match(data, at)
-            assert match  # the first byte is one that a name can start with
+            assert match  # the first byte can start a name
             name, at = match.group(1), match.end()
             start = stop = at
             if match.group(2):
@@ -249,7 +249,7 @@ class _Scan:
                     at = stop = _unquoted.match(data, at).end()  # type: ignore[union-attr]
             if 2 <= len(name) <= 10:
                 name = name.lower()
-                if name in _KEPT and name not in attributes:
+                if name in _USED_ATTRIBUTES and name not in attributes:
                     attributes[name] = data[start:stop]
                     self.spans[name] = (start, stop)
         self.at = len(data)
@@ -295,7 +295,7 @@ class _Scan:
         if self.flags & LINK_TARGETS:
             self.write_attribute(b"href")
             self.write_attribute(b"src")
-        if void:  # what it says of itself ends with it
+        if void:  # its style ends with it
             self.look = before
             if name == b"link" and not foreign and b"stylesheet" in attributes.get(b"rel", b"").lower():
                 self.sheet = True
@@ -304,7 +304,7 @@ class _Scan:
             self.raw(name, full.group())
 
     def raw(self, name: bytes, full_name: bytes) -> None:
-        """Read the content of an element that holds no tags."""
+        """Skip or write the content of an element that contains no tags."""
         start, stop = self.at, len(self.data)
         if name == b"script":
             stop = self.find_script_end()
@@ -318,13 +318,13 @@ class _Scan:
             self.judge()
 
     def find_script_end(self) -> int:
-        """Find where a script ends: within <!-- a <script> hides the next </script>."""
-        state, size, at = 0, len(self.data), self.at  # plain, escaped, escaped twice
+        """Find the end of a script: within <!-- a nested <script> hides the next </script>."""
+        state, size, at = 0, len(self.data), self.at  # plain, escaped, double-escaped
         while mark := _script_end.search(self.data, at):
             word, at = mark.group(), mark.end()
             if word == b"<!--":
                 state = state or 1
-                at -= 2  # these hyphens may end it
+                at -= 2  # these hyphens may close the comment
             elif word == b"-->":
                 state = 0
             elif mark.group(1):

@@ -1,4 +1,4 @@
-"""Visibility of HTML text: colours, sizes and the style attribute, as `kernels/mail/html_style.c` has them."""
+"""Visibility of HTML text by colours, font sizes and style attributes; the C version is `kernels/mail/html_style.c`."""
 
 import re
 
@@ -6,13 +6,13 @@ from surebayes.mail.html_references import reference_at
 from surebayes.mail.html_tables import COLOURS
 
 Look = tuple[bool, bool, bool, int, int]
-"""Display, visibility, font size 0, the colours of letters and of what is behind them."""
+"""Display, visibility, zero font size, text colour and background colour."""
 UNKNOWN, UNSEEN, PAGE = -1, -2, -3
-"""Colours that are no numbers; the last is what is behind the page, white as long as no style sheet says otherwise."""
+"""Special colours; the last is the page's background, white unless a style sheet may change it."""
 WHITE = b" \t\n\r\f"
 """White space of HTML."""
 
-_STYLE = 1024  # bytes of a style that are read
+_STYLE = 1024  # bytes of a style attribute that are parsed
 _COLOURS = {name.encode(): value for name, value in COLOURS.items()}
 _length = re.compile(rb"([0-9]*)(?:\.([0-9]*))?([a-zA-Z%]*)")
 _rgb = re.compile(
@@ -22,13 +22,13 @@ _hex = re.compile(rb"#(?:([0-9a-f]{6})(?:..)?|([0-9a-f]{3}).?)$|([0-9a-f]{6})$",
 
 
 def apply_tag(look: Look, name: bytes, attributes: dict[bytes, bytes], hidden: bool, sheet: bool) -> Look:
-    """Work out the look of an element from its parent's and its own attributes."""
+    """Compute an element's style from its parent's and its own attributes."""
     gone, unseen, zero, letters, paper = look
     displayed = False
     if name == b"head":
-        return look  # it ends before there is anything to be seen
+        return look  # void elements have no text
     if sheet and (b"class" in attributes or b"id" in attributes):
-        paper = UNKNOWN  # a style sheet may say what is behind it
+        paper = UNKNOWN  # a style sheet may set it
     if b"bgcolor" in attributes:
         paper = _attribute_colour(attributes[b"bgcolor"])
     if b"background" in attributes:
@@ -40,7 +40,7 @@ def apply_tag(look: Look, name: bytes, attributes: dict[bytes, bytes], hidden: b
     if b"size" in attributes and name == b"font":
         zero = False
     if b"href" in attributes and name == b"a":
-        letters = UNKNOWN  # links have a colour of their own
+        letters = UNKNOWN  # links have their own default colour
     look = (gone, unseen, zero, letters, paper)
     if b"style" in attributes:
         look, displayed = _apply_style(look, attributes[b"style"])
@@ -94,7 +94,7 @@ def _apply_style(look: Look, style: bytes) -> tuple[Look, bool]:
 
 
 def _plain_style(style: bytes) -> bytes:
-    """Return a style in lower case, references resolved, without comments."""
+    """Normalize a style: lower case, references resolved, comments removed."""
     style = style[:_STYLE]
     if b"&" in style:
         plain, at = bytearray(), 0
@@ -119,9 +119,9 @@ def _font_size(zero: bool, value: bytes) -> bool:
 
 
 def _size(value: bytes) -> int:
-    """1: a length of nothing, 2: of something, 3: of something relative to the parent's, 0: no number."""
+    """Classify a size: 1 zero, 2 positive, 3 relative to the parent's, 0 no number."""
     match = _length.match(value)
-    assert match  # the pattern matches nothing too
+    assert match  # the pattern also matches the empty string
     whole, part, unit = match.group(1), match.group(2) or b"", match.group(3)
     if not whole and not part:
         return 0
@@ -137,7 +137,7 @@ def _attribute_colour(value: bytes) -> int:
 
 
 def _colour(value: bytes) -> int:
-    """Read a colour in lower case: #rgb, #rrggbb, rrggbb, rgb(r,g,b), a name."""
+    """Parse a lower-case colour: #rgb, #rrggbb, rrggbb, rgb(r,g,b) or a name."""
     value = value.strip(WHITE)
     if value == b"transparent":
         return UNSEEN

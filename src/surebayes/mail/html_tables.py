@@ -1,6 +1,6 @@
-"""Tables of HTML elements by their effect on text, and the names of colours.
+"""HTML elements by their effect on text, and CSS colour names.
 
-`tools/kernel_tables.py` writes `kernels/mail/html_tables.c` from these tables, with the character references of
+`tools/kernel_tables.py` writes `kernels/mail/html_tables.c` from these tables and from the character references of
 Python's `html.entities`.
 """
 
@@ -11,26 +11,26 @@ BLOCK = frozenset(
         "hr", "li", "listing", "main", "menu", "nav", "ol", "p", "plaintext", "pre", "section", "summary", "ul", "xmp",
     )
 )  # fmt: skip
-"""A line of its own; ends an open p."""
+"""Starts a line and closes an open p."""
 CELL = frozenset(("td", "th"))
-"""A blank around it."""
+"""Surrounded by blanks."""
 VOID = frozenset(
     (
         "area", "base", "basefont", "bgsound", "br", "col", "embed", "frame", "hr", "image", "img", "input", "keygen",
         "link", "meta", "param", "source", "track", "wbr",
     )
 )  # fmt: skip
-"""Never has content."""
+"""Void: has no content."""
 RAW = frozenset(("iframe", "noembed", "noframes", "script", "style"))
-"""Its content is no markup and never shown."""
+"""Raw text that is never visible."""
 SHOWN_RAW = frozenset(("plaintext", "xmp"))
-"""Its content is no markup, but shown."""
+"""Raw text that is visible."""
 RCDATA = frozenset(("textarea", "title"))
-"""Its content has character references but no tags."""
+"""Text with character references but no tags."""
 HIDDEN = frozenset(("datalist", "template", "title"))
-"""Its content isn't shown."""
+"""Content is invisible."""
 TABLE = frozenset(("caption", "table", "tbody", "td", "tfoot", "th", "thead", "tr"))
-"""A table, and what nests by tables alone."""
+"""A table, and elements that only tables contain."""
 PAGE = frozenset(("body", "head", "html"))
 """Never on the stack of open elements."""
 BREAK = frozenset(
@@ -41,9 +41,9 @@ BREAK = frozenset(
 )  # fmt: skip
 """Ends a line."""
 LIST = frozenset(("dir", "dl", "menu", "ol", "ul"))
-"""Holds items."""
+"""Contains list items."""
 FORMAT = frozenset(("a", "b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"))
-"""Its end tag reaches over blocks."""
+"""Its end tag may close blocks."""
 
 BREAKOUT = frozenset(
     (
@@ -54,22 +54,22 @@ BREAKOUT = frozenset(
 )  # fmt: skip
 """Its start tag ends SVG and MathML."""
 INTEGRATION = frozenset(("desc", "foreignobject", "mi", "mn", "mo", "ms", "mtext", "title"))
-"""In SVG or MathML its content is HTML."""
+"""In SVG or MathML, its content is HTML."""
 UNDRAWN = frozenset(("desc", "metadata", "script", "style", "title"))
-"""In SVG its content isn't shown."""
+"""In SVG, its content is invisible."""
 
 KINDS = {
     "BLOCK": BLOCK, "CELL": CELL, "VOID": VOID, "RAW": RAW, "SHOWN_RAW": SHOWN_RAW, "RCDATA": RCDATA,
     "HIDDEN": HIDDEN, "TABLE": TABLE, "PAGE": PAGE, "BREAK": BREAK, "LIST": LIST, "FORMAT": FORMAT,
     "BREAKOUT": BREAKOUT, "INTEGRATION": INTEGRATION, "UNDRAWN": UNDRAWN,
 }  # fmt: skip
-"""The kinds in the order of their bits."""
+"""The categories, in the order of their bits."""
 
 NAMED = (
     "body", "caption", "dd", "dt", "font", "li", "option", "p", "table", "tbody", "td", "tfoot", "th", "thead", "tr",
     "plaintext", "a", "br", "head", "link", "math", "script", "style", "svg", "template",
 )  # fmt: skip
-"""Elements that the scanner knows by name: those that others close, and those with attributes of their own."""
+"""Elements known by name: those with implicit end tags, and those whose attributes matter."""
 
 COLOURS = {
     "aliceblue": 0xF0F8FF, "antiquewhite": 0xFAEBD7, "aqua": 0x00FFFF, "aquamarine": 0x7FFFD4, "azure": 0xF0FFFF,
@@ -106,4 +106,4 @@ COLOURS = {
     "violet": 0xEE82EE, "wheat": 0xF5DEB3, "white": 0xFFFFFF, "whitesmoke": 0xF5F5F5, "yellow": 0xFFFF00,
     "yellowgreen": 0x9ACD32,
 }  # fmt: skip
-"""The names of colours in CSS."""
+"""CSS colour names."""

@@ -1,13 +1,13 @@
-"""Mail to text: bytes in, a `Message` out, in linear time and within hard limits.
+"""Message parsing: bytes to `Message`, in linear time and within hard limits.
 
-The reader works on bytes: the kernel finds the header fields, multiparts are cut at their boundary lines, text parts
-are decoded with binascii and Python's codecs. The standard library's parser is not used: it costs 18 ms of start-up and
-takes quadratic time on some inputs. To save start-up time, `re` (5 ms) and `hashlib` (2.7 ms) are not imported either.
+The kernel finds the header fields, multiparts are split at their boundary lines, and text parts are decoded with
+binascii and Python's codecs. The standard library's parser is not used: it costs 18 ms of start-up and takes quadratic
+time on some inputs. To save start-up time, `re` (5 ms) and `hashlib` (2.7 ms) are not imported either.
 
-No input raises an error. A message beyond a limit is read up to it and marked ``truncated``.
+No input raises an error. A message beyond a limit is read up to that limit and marked ``truncated``.
 """
 
-try:  # hashlib loads OpenSSL (2.7 ms of start-up); this is the same function, built into Python
+try:  # the same function as in hashlib, without loading OpenSSL (2.7 ms of start-up)
     from _blake2 import blake2b
 except ImportError:  # pragma: no cover - a Python without it
     from hashlib import blake2b
@@ -48,11 +48,11 @@ __all__ = [
 KEEP_HIDDEN, ALT_TEXT, LINK_TARGETS = 1, 2, 4  # flags of html_text
 
 
-_HELPERS = _known_kinds, content_kind, decode_text, decode_base64, filename  # what read_mail leaves to Python
+_HELPERS = _known_kinds, content_kind, decode_text, decode_base64, filename  # callbacks of read_mail
 
 
 class Message:
-    r"""A message as a filter reads it.
+    r"""A message as the filter reads it.
 
     Attributes
     ----------
@@ -61,14 +61,14 @@ class Message:
     text : str
         The decoded text parts, HTML as its visible text, in order, with ``\n`` between parts and at line ends.
     headers : Headers
-        The header fields of the outermost message, decoded and unfolded; names don't depend on case.
+        The header fields of the outermost message, decoded and unfolded; names are case-insensitive.
     fingerprint : str
-        32 hexadecimal digits that name the content (see `fingerprint_of`); computed when first asked for.
+        A hash of the content, 32 hexadecimal digits (see `fingerprint_of`); computed on first access.
     truncated : bool
-        Whether a limit was reached, so that something was left out.
+        Whether a limit was reached and the rest left out.
     attachments : tuple of (str, str)
-        Content type and file name (may be empty) of every part that is no text, and of text sent as an attachment.
-        Only text is decoded.
+        Content type and file name (may be empty) of every non-text part, and of text sent as an attachment. Only text
+        is decoded.
 
     Examples
     --------
@@ -111,14 +111,14 @@ class Message:
 
     @property
     def headers(self) -> Headers:
-        """The header fields, decoded on demand: most of a header is never used."""
+        """The header fields, decoded on access: most are never used."""
         if self._headers is None:
             limits = self._limits
             self._headers = Headers.read(self._head, limits.headers, limits.header_length, limits.encoded_words)
         return self._headers
 
     def some_headers(self, fields: "re.Pattern[bytes]") -> Headers:
-        """Return only the header fields that match a pattern, which must include their folded lines."""
+        """Return only the header fields that match a pattern; it must include their folded lines."""
         limits = self._limits
         if self._headers is not None or self._head.count(b"\n") >= limits.headers:
             return self.headers
@@ -132,7 +132,7 @@ class Message:
             content = None
             if self._identity or self._headers is None:
                 content = mail_kernel().fold_mail(self._identity, self.subject, self.text)
-            if content is None:  # a Message-ID of encoded words or beyond ASCII, or one that was given
+            if content is None:  # the Message-ID is encoded, not ASCII, or was passed in
                 identity = self.plain_id.encode("utf-8", "surrogatepass")
                 content = identity + mail_kernel().fold_mail(b"", self.subject, self.text)
             self._fingerprint = blake2b(content, digest_size=16).hexdigest()
@@ -149,7 +149,7 @@ class Message:
     def plain_id(self) -> str:
         """The Message-ID without white space."""
         identity = self._identity
-        # to decode it would change white space alone; `find`, because `in` tries numbers first, and raises
+        # decoding would only change white space; `find`, because bytes.__contains__ tries integers first
         if identity and identity.isascii() and identity.find(b"=?") < 0:
             return "".join(identity.decode("ascii").split())
         return "".join(self.message_id.split())
@@ -169,7 +169,7 @@ class Message:
 
 
 def written_forms(message_id: str) -> list[str]:
-    """Return the forms of a Message-ID in a header, with and without brackets.
+    """Return the forms in which a Message-ID is written, with and without brackets.
 
     Examples
     --------
@@ -182,11 +182,11 @@ def written_forms(message_id: str) -> list[str]:
 
 
 def fingerprint_of(text: str) -> str:
-    r"""Return the fingerprint of a plain text: 32 hexadecimal digits.
+    r"""Return the fingerprint of a text: 32 hexadecimal digits.
 
-    Runs of white space count as one blank. A mail's fingerprint is the same function of its decoded subject and text
-    together with its Message-ID; so it doesn't change when a server adds or reorders header fields, refolds them,
-    changes line ends, or sends the same text in another transfer encoding or character set.
+    Runs of white space count as one blank. A message's fingerprint is the same function of its Message-ID, decoded
+    subject and text; so it survives added or reordered header fields, refolding, changed line ends, and another
+    transfer encoding or character set.
 
     Examples
     --------
@@ -206,29 +206,29 @@ def read_message(
     link_targets: bool = False,
     fallback_charset: str | None = None,
 ) -> Message:
-    r"""Read a message.
+    r"""Parse a message.
 
     Parameters
     ----------
     raw : bytes
-        The mail as it came, with any kind of line ends; a leading mbox ``From `` line is skipped.
+        The raw message, with any line ends; a leading mbox ``From `` line is skipped.
     limits : Limits, optional
         How much is read.
     keep_hidden : bool
-        Keep the text of HTML that a reader doesn't see: ``display:none``, font size 0, letters in the colour of
-        their background, the ``hidden`` attribute, the title.
+        Keep HTML text that is invisible to a human reader: ``display:none``, zero font size, text in the colour of its
+        background, the ``hidden`` attribute, the title.
     alt_text : bool
-        Take the ``alt`` text of images in.
+        Include the ``alt`` text of images.
     link_targets : bool
-        Take the targets of links and images in.
+        Include the targets of links and images.
     fallback_charset : str, optional
-        How to decode bytes that are not valid in their declared character set; by default each becomes U+FFFD. Where
-        no set is declared, or one that nobody knows, text that isn't UTF-8 is decoded so, by default as Windows-1252.
+        The codec for bytes that are invalid in their declared character set; by default each becomes U+FFFD. Text
+        without a known character set that isn't UTF-8 is decoded by it, too, by default as Windows-1252.
 
     Returns
     -------
     Message
-        Never an exception for what the bytes hold.
+        Malformed input never raises an exception.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def read_message(
     """
     if not isinstance(raw, bytes):
         if not isinstance(raw, (bytearray, memoryview)):
-            raise TypeError(f"read_message needs the bytes of a mail. Got {type(raw).__name__} instead.")
+            raise TypeError(f"read_message needs the bytes of a message. Got {type(raw).__name__} instead.")
         raw = bytes(raw)
     if fallback_charset is not None:
         codec = codec_name(fallback_charset)
@@ -255,7 +255,7 @@ def read_message(
         flags = keep_hidden * KEEP_HIDDEN | alt_text * ALT_TEXT | link_targets * LINK_TARGETS
     sizes = limits.bytes, limits.parts, limits.depth, limits.headers, limits.header_length, limits.decoded
     fields = mail_kernel().read_mail(raw, *sizes, flags, fallback_charset, _HELPERS)
-    if fields is None:  # over a limit, or unusual: see the kernel
+    if fields is None:  # over a limit, or unusual syntax
         from surebayes.mail.mime import read_mail
 
         fields = read_mail(raw, *sizes, flags, fallback_charset, _HELPERS)

@@ -1,4 +1,4 @@
-"""The reader of whole messages in Python: without a compiler, and for the few messages that the kernel leaves to it."""
+"""Parser of whole messages in Python: the kernel's fallback, also for the few messages that the kernel declines."""
 
 import binascii
 
@@ -22,12 +22,12 @@ def read_mail(
     helpers: "tuple[Any, ...]",
     /,
 ) -> "tuple[bytes, str, tuple[tuple[str, str], ...], bool, bytes, bytes]":
-    r"""Read a mail.
+    r"""Parse a message.
 
     Parameters
     ----------
     raw : bytes
-        The mail.
+        The raw message.
     most_bytes, parts, depth, headers, header_length, decoded : int
         Limits, as `surebayes.mail.message.Limits` has them.
     flags : int
@@ -35,13 +35,13 @@ def read_mail(
     fallback : str or None
         The codec for bytes that aren't valid in their character set.
     helpers : tuple
-        Content types that are known, and the functions ``content_kind``, ``decode_text``, ``decode_base64`` and
+        Known content types, and the functions ``content_kind``, ``decode_text``, ``decode_base64`` and
         ``filename`` of `surebayes.mail.headers`.
 
     Returns
     -------
     tuple
-        Subject as it was sent, text, attachments, whether something was left out, header block and Message-ID.
+        Raw subject, text, attachments, whether something was left out, header block and Message-ID.
     """
     if min(most_bytes, parts, depth, headers, header_length, decoded, flags) < 0:
         raise ValueError("read_mail: limits and flags must not be negative")
@@ -52,7 +52,7 @@ def read_mail(
 
 
 class _MessageWalk:
-    """One pass over one message: where its parts are and what their text is."""
+    """A single pass over a message: its parts and their text."""
 
     __slots__ = (
         "attachments", "boundaries", "depth", "fallback", "flags", "header_length", "helpers", "kernel", "parts", "raw",
@@ -70,7 +70,7 @@ class _MessageWalk:
         fallback: str | None,
         helpers: "tuple[Any, ...]",
     ) -> None:
-        if raw.find(b"\n", 0, 65536) < 0 and b"\r" in raw:  # line ends of old
+        if raw.find(b"\n", 0, 65536) < 0 and b"\r" in raw:  # classic Mac OS line ends
             raw = raw.replace(b"\r", b"\n")
         self.raw = raw
         self.kernel = mail_kernel()
@@ -89,7 +89,7 @@ class _MessageWalk:
     def part(
         self, start: int, end: int, depth: int, default: bytes = b"text/plain"
     ) -> tuple[bytes, bytes, bytes, int, int]:
-        """Read the part between two positions; return its header block, subject, Message-ID and the block's sizes."""
+        """Parse the part between two positions; return its header block, subject, Message-ID and the block's sizes."""
         if self.parts <= 0 or depth > self.depth:
             self.truncated = True
             return b"", b"", b"", 0, 0
@@ -107,7 +107,7 @@ class _MessageWalk:
                 self.attachments.append((kind, self.helpers[4](disposition, value)))
         elif kind[:10] == "multipart/":
             if not boundary or not self.multipart(body, end, boundary, depth, kind):
-                self.text(body, end, "text/plain", charset, coding)  # text must not hide behind a broken multipart
+                self.text(body, end, "text/plain", charset, coding)  # a broken multipart must not hide text
         elif kind in ("message/rfc822", "message/global", "message/news"):
             self.part(body, end, depth + 1)
         else:
@@ -115,11 +115,11 @@ class _MessageWalk:
         return raw[start:stop], subject, identity, fields, longest
 
     def multipart(self, start: int, end: int, boundary: bytes, depth: int, kind: str) -> bool:
-        """Read the parts between the lines that start with a boundary; False if there is no such line."""
+        """Parse the parts between boundary lines; return False if there is no boundary line."""
         raw = self.raw
         default = b"message/rfc822" if kind == "multipart/digest" else b"text/plain"
         separator = b"\n--" + boundary
-        position = start - 1  # at the line end before the body
+        position = start - 1  # the line end before the body
         begin = -1
         while True:
             at = raw.find(separator, position, end)
@@ -134,7 +134,7 @@ class _MessageWalk:
             if line_end < 0:
                 line_end = end
             rest = raw[position : min(line_end, position + 80)].strip(b" \t\r")
-            if rest and rest != b"--":  # a longer boundary that starts like this one
+            if rest and rest != b"--":  # a longer boundary with this prefix
                 continue
             if begin < 0:
                 if rest:
@@ -152,7 +152,7 @@ class _MessageWalk:
         return begin >= 0
 
     def text(self, start: int, end: int, kind: str, charset: str | None, coding: bytes) -> None:
-        """Decode a text part."""
+        """Decode and append a text part."""
         room = self.room
         if end - start > 4 * room:
             end = start + 4 * room
@@ -176,7 +176,7 @@ class _MessageWalk:
         self.texts.append(self.kernel.html_text(text, self.flags) if kind == "text/html" else text)
 
     def decoded(self, data: bytes, coding: bytes) -> tuple[bytes, bool]:
-        """Undo a Content-Transfer-Encoding; say whether it is all. Data of an unknown one stay as they are."""
+        """Undo a Content-Transfer-Encoding; return whether all was decoded. An unknown encoding changes nothing."""
         if coding[:6] == b"base64":
             return self.helpers[3](data), True
         if coding[:16] == b"quoted-printable":
@@ -187,7 +187,7 @@ class _MessageWalk:
 
 
 def _whole_letters(data: bytes) -> bytes:
-    r"""Leave out the start of a letter of UTF-8 at the end of data that were cut.
+    r"""Drop an incomplete UTF-8 character at the end of truncated data.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def _whole_letters(data: bytes) -> bytes:
 
 
 def decode_uu(data: bytes, count: int) -> tuple[bytes, bool]:
-    r"""Decode at most so many uuencoded lines between begin and end; data without them stay as they are.
+    r"""Decode uuencoded lines between begin and end, up to a limit; data without them are returned unchanged.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def decode_uu(data: bytes, count: int) -> tuple[bytes, bool]:
         try:
             decoded.append(binascii.a2b_uu(line))
         except binascii.Error:
-            # Some encoders pad with a byte too many: the count that the first character gives is right.
+            # Some encoders pad with a byte too many: the length in the first character is right.
             size = (((line[0] - 32) & 63) * 4 + 5) // 3
             try:
                 decoded.append(binascii.a2b_uu(line[:size]))

@@ -1,35 +1,35 @@
-"""Batch reading of messages by the kernel alone, and the limits of reading.
+"""Batch parsing by the kernel alone, and the limits of parsing.
 
-Most mail needs no more than this: `surebayes filter` imports the reader in Python only for the rest.
+Most messages need nothing else: `surebayes filter` imports the Python readers for the rest only.
 """
 
 from surebayes.mail import mail_kernel
 from surebayes.record import Record
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes of a message that are looked at."""
+"""Bytes of a message that are read."""
 MAX_PARTS = 1000
-"""Parts of a message, at all levels together. Ten times as many lines that look like boundaries are examined."""
+"""Parts of a message, at all levels. Up to ten times as many candidate boundary lines are examined."""
 MAX_DEPTH = 16
-"""Levels of multiparts and messages within messages."""
+"""Nesting levels of multiparts and messages."""
 MAX_HEADERS = 1000
 """Header fields that are kept."""
 MAX_HEADER_LENGTH = 16 * 1024
-"""Bytes of one header field that are read."""
+"""Bytes of a header field that are read."""
 MAX_DECODED = 1024 * 1024
-"""Characters of decoded text, all parts together. For each one left, four bytes of a part are looked at, and two of
-what its transfer encoding gives."""
+"""Characters of decoded text in all parts together. For each remaining one, at most four bytes of a part and two bytes
+of its decoded transfer encoding are examined."""
 MAX_ENCODED_WORDS = 100
-"""RFC 2047 encoded words decoded in one header field; the rest of the field stays as it is."""
+"""RFC 2047 encoded words that are decoded per header field; the rest stays encoded."""
 
 
 class Limits(Record):
-    r"""How much of a message is read; what goes beyond is left out and the message marked ``truncated``.
+    r"""Limits of parsing; anything beyond is left out and the message marked ``truncated``.
 
     Parameters
     ----------
     bytes, parts, depth, headers, header_length, decoded, encoded_words : int, optional
-        The named constants of this module (``MAX_BYTES`` and so on) unless given.
+        By default the constants of this module (``MAX_BYTES`` and so on).
 
     Examples
     --------
@@ -56,10 +56,10 @@ DEFAULT_LIMITS = Limits()
 
 
 def plain_head(raw: bytes, size: int = 65536) -> bytes:
-    r"""Return the start of a mail as views of bytes read it, so that all copies of a mail look the same.
+    r"""Return the normalized start of a message for byte views, the same for all copies of a message.
 
-    Line ends are ``\n``. The line "From " that a mailbox or a delivery agent puts before a mail is left out, and so are
-    the header fields that filters add: the copy that a user teaches has gone through a mail server.
+    Line ends become ``\n``. A leading "From " line of a mailbox or delivery agent is dropped, and so are header fields
+    that filters add: the copy that a user reports has been through a mail server.
 
     Examples
     --------
@@ -78,28 +78,28 @@ def plain_head(raw: bytes, size: int = 65536) -> bytes:
 
 
 def read_messages(
-    mails: list[bytes], most: int, width: int, listed: bool, named: bool
+    raw_messages: list[bytes], most: int, width: int, listed: bool, named: bool
 ) -> "list[tuple[str, str | None, str | None, bytes | None, bytes | None] | None]":
-    r"""Read many mails at once, as far as a pool looks at them; other threads run meanwhile.
+    r"""Parse many messages at once, as far as a pool needs them; the GIL is released.
 
     Parameters
     ----------
-    mails : list of bytes
-        The mails.
+    raw_messages : list of bytes
+        Raw messages.
     most : int
-        Characters of a mail's subject and text that are given.
+        Characters of the subject and text that are returned.
     width : int
-        The number of columns for header tokens; 0 for none.
+        Columns for header tokens; 0 for none.
     listed : bool
-        Whether the tokens are given too.
+        Whether to return the tokens.
     named : bool
-        Whether fingerprints and Message-IDs are given.
+        Whether to return fingerprints and Message-IDs.
 
     Returns
     -------
     list
-        For each mail its text after its subject, its fingerprint, its Message-ID without white space, its header
-        tokens as `listed_tokens` gives them, and their columns; None for a mail that takes `read_message`.
+        For each message its subject and text, its fingerprint, its Message-ID without white space, its header tokens as
+        `listed_tokens` returns them, and their columns; None for a message that needs `read_message`.
 
     Examples
     --------
@@ -108,4 +108,4 @@ def read_messages(
     """
     limits = DEFAULT_LIMITS
     sizes = limits.bytes, limits.parts, limits.depth, limits.headers, limits.header_length, limits.decoded
-    return mail_kernel().read_mails(mails, *sizes, most, width, listed, named)  # type: ignore[no-any-return]
+    return mail_kernel().read_mails(raw_messages, *sizes, most, width, listed, named)  # type: ignore[no-any-return]

@@ -1,6 +1,6 @@
-"""The functions of the mail kernel in Python: its fallback, and the reference for its tests.
+"""The mail kernel's functions in Python: its fallback and test reference.
 
-HTML is read by `html`, whole messages by `mime`.
+HTML is parsed by `html`, whole messages by `mime`.
 """
 
 from surebayes.mail.header_tables import COMMON, FILTERS, MOST_ATTACHMENTS, MOST_NAMES, MOST_TOKENS, READ, TRANSPORT
@@ -17,13 +17,13 @@ __all__ = [
 ]  # fmt: skip
 
 FILTER_FIELDS = tuple(name.encode() for name in FILTERS)
-"""How the names of fields start that a filter adds."""
+"""Prefixes of fields that filters add."""
 
 _FIELDS = (b"content-type", b"content-transfer-encoding", b"content-disposition", b"subject", b"message-id")
 
 
 def fold_blanks(text: str) -> bytes:
-    r"""Encode with every run of ASCII white space as one blank, and none at the ends.
+    r"""Encode with runs of ASCII white space collapsed to one blank, and stripped.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def fold_blanks(text: str) -> bytes:
 
 
 def hash_names(key: bytes, names: list[str]) -> list[bytes | None]:
-    """Return the BLAKE2b of each of a list of str, in UTF-8, with a key: 16 bytes; None for "".
+    """Return the keyed 16-byte BLAKE2b of each name in UTF-8; None for "".
 
     Examples
     --------
@@ -52,19 +52,19 @@ def hash_names(key: bytes, names: list[str]) -> list[bytes | None]:
 
 
 def fold_mail(identity: bytes, subject: str, text: str) -> bytes | None:
-    r"""Return what a fingerprint is of: Message-ID, subject and text, a line each.
+    r"""Return the hashed input of a fingerprint: Message-ID, subject and text, one per line.
 
     Parameters
     ----------
     identity : bytes
-        The value of Message-ID as it is; its white space is left out.
+        The raw value of Message-ID; white space is removed.
     subject, text : str
-        Runs of white space count as one blank.
+        Texts whose runs of white space count as one blank.
 
     Returns
     -------
     bytes or None
-        None for a Message-ID that isn't plain ASCII, or may hold encoded words.
+        None if the Message-ID isn't plain ASCII or may contain encoded words.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def read_mails(
     mails: list[bytes], most_bytes: int, parts: int, depth: int, headers: int, header_length: int, decoded: int,
     most: int, width: int, listed: bool, named: bool, /,
 ) -> list[None]:  # fmt: skip
-    """Leave all of many mails to `read_mail`: what the kernel does with those that need nothing of Python.
+    """Return None for every message: the kernel parses common messages here, the fallback none.
 
     Examples
     --------
@@ -94,24 +94,23 @@ def read_mails(
 
 
 def mail_head(raw: bytes, start: int, end: int) -> tuple[int, int, int, int, bytes, bytes, bytes, bytes, bytes]:
-    r"""Read the header block of a part.
+    r"""Parse the header block of a part.
 
-    It ends at a blank line, or before the first line that is neither a field, nor a continuation line, nor mbox's
+    It ends at a blank line, or before the first line that is neither a field, nor a continuation line, nor an mbox
     ``From `` line: then the blank line is missing, and the text starts there.
 
     Parameters
     ----------
     raw : bytes
-        A mail.
+        A raw message.
     start, end : int
-        Where the part starts and ends.
+        Start and end of the part.
 
     Returns
     -------
     tuple
-        Where the block ends, where the body starts, how many fields there are, the length of the longest value, and
-        the values (as they are; the first of each) of Content-Type, Content-Transfer-Encoding, Content-Disposition,
-        Subject and Message-ID.
+        End of the block, start of the body, number of fields, length of the longest value, and the first raw values of
+        Content-Type, Content-Transfer-Encoding, Content-Disposition, Subject and Message-ID.
 
     Examples
     --------
@@ -155,12 +154,12 @@ def mail_head(raw: bytes, start: int, end: int) -> tuple[int, int, int, int, byt
 
 
 def has_old_line_ends(raw: bytes) -> bool:
-    r"""Whether lines end in ``\r`` alone, as those of old: there is no other line end at the start."""
+    r"""Whether lines end in a bare ``\r``, as on classic Mac OS: no other line end is near the start."""
     return raw.find(b"\n", 0, 65536) < 0 and b"\r" in raw
 
 
 def header_end(raw: bytes) -> int:
-    """Find the empty line after the header; the length of the message where there is none."""
+    """Return the position of the empty line after the header, or the message's length."""
     mark = b"\r" if has_old_line_ends(raw) else b"\n"
     if raw[:1] == mark or raw[:2] == b"\r\n":
         return 0
@@ -169,9 +168,9 @@ def header_end(raw: bytes) -> int:
 
 
 def without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
-    r"""Remove the header fields whose names start with one of `names`, their continuation lines with them.
+    r"""Remove header fields by prefixes of their names, with their continuation lines.
 
-    A ``\r`` alone ends a line, too: some readers take it for a line end, and a field must not hide behind one.
+    A bare ``\r`` counts as a line end, because some readers treat it as one and a field must not hide behind it.
 
     Examples
     --------
@@ -187,16 +186,16 @@ def without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
     import re
 
     head = bytearray()
-    dropping = bare = False  # bare: the line end before is a \r alone
+    dropping = bare = False  # bare: the previous line ended in a bare \r
     for line in re.finditer(rb"([^\r\n]*)(\r\n|\r|\n|\Z)", raw[:end]):
         content, line_end = line.groups()
         if not line.group():
-            break  # the end
+            break  # end of the header
         if content[:1] not in (b" ", b"\t"):
             dropping = content[:64].lower().startswith(names)
         if not dropping:
             head += content + line_end
-        elif bare:  # it goes with the line, whose own end then ends the one before
+        elif bare:  # removed with the line, whose own end then terminates the previous one
             head[-1:] = line_end
         if bare or not dropping:
             bare = line_end == b"\r"
@@ -204,13 +203,13 @@ def without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
 
 
 LONGEST_FROM_LINE = 1000
-"""Bytes of a line that starts a message in which its time and year are looked for."""
+"""Bytes of a "From " line that are searched for its time and year."""
 
 
 def is_from_line(block: bytes, place: int) -> bool:
-    r"""Whether a line that starts a message of a mailbox starts here: "From ", a sender, a time of day and a year.
+    r"""Whether an mbox "From " line starts here: "From ", a sender, a time of day and a year.
 
-    A sentence that starts with "From " has no time and year; writers of mailboxes quote one that has.
+    A sentence that starts with "From " has no time and year; mbox writers quote one that has.
 
     Examples
     --------
@@ -224,13 +223,13 @@ def is_from_line(block: bytes, place: int) -> bool:
         return False
     end = block.find(b"\n", place, place + LONGEST_FROM_LINE)
     end = end if end >= 0 else place + LONGEST_FROM_LINE
-    # one search after the other: a single pattern takes quadratic time
+    # separate searches: a single pattern takes quadratic time
     time = re.compile(rb"\d\d?:\d\d").search(block, place + 5, end)
     return time is not None and re.compile(rb"\b\d{4}").search(block, time.end(), end) is not None
 
 
 def unquote_from(content: bytes) -> bytes:
-    r"""Take one quote off every line that starts with quotes and "From ".
+    r"""Remove one level of quoting from lines that start with quotes and "From ".
 
     Examples
     --------
@@ -249,29 +248,29 @@ def unquote_from(content: bytes) -> bytes:
 def mailbox_messages(
     block: "bytes | memoryview", begin: int, place: int, quoted: bool, kept: int, last: bool
 ) -> "tuple[list[tuple[bytes, int]], int, int, bool]":
-    r"""Cut a block of a mailbox into messages: those that end before another begins.
+    r"""Split a block of a mailbox into complete messages.
 
     Parameters
     ----------
     block : bytes-like
-        A piece of the mailbox.
+        A block of the mailbox.
     begin : int
-        Where in it a message begins, with its line "From ".
+        Position of the current message's "From " line.
     place : int
-        Where to look for others, not before that.
+        Position from which to search for the next message.
     quoted : bool
-        Whether the message was found to have quoted lines (">From ").
+        Whether quoted lines (">From ") were found in the message.
     kept : int
-        Bytes of a message that are given at most.
+        Bytes of a message that are returned at most.
     last : bool
-        Whether the rest of the block is the last message; then none is looked for.
+        Whether the block's end is the mailbox's end, and its rest the last message.
 
     Returns
     -------
     messages : list of (bytes, int)
-        Contents, without the line "From " and the blank line before the next, and how many bytes the mailbox has of it.
+        Contents, without the "From " line and the blank line before the next, with their size in the mailbox.
     begin, place, quoted
-        For when there is more of the mailbox.
+        State for the next block.
 
     Examples
     --------
@@ -300,7 +299,7 @@ def mailbox_messages(
             quoted = True
             continue
         if block.find(b"\n", place, place + LONGEST_FROM_LINE - 1) < 0 and len(block) < place + LONGEST_FROM_LINE - 1:
-            return found, begin, place - 1, quoted  # the line goes on in the next block
+            return found, begin, place - 1, quoted  # the line continues in the next block
         if is_from_line(block, place):
             found.append((_content(block, begin, place, quoted, kept), place - begin))
             begin, quoted = place, False
@@ -308,7 +307,7 @@ def mailbox_messages(
 
 
 def _content(block: bytes, begin: int, end: int, quoted: bool, kept: int) -> bytes:
-    """Take off the line "From ", the quotes before others, and the blank line before the next message."""
+    """Strip the "From " line, one level of quoting, and the blank line before the next message."""
     line = block.find(b"\n", begin, end) + 1
     if not line:
         return b""
@@ -321,7 +320,7 @@ def _content(block: bytes, begin: int, end: int, quoted: bool, kept: int) -> byt
 
 
 def split_fields(head: bytes, count: int) -> "list[tuple[bytes, bytes]]":
-    """Cut a header block into at most so many (name, raw value) pairs; lines that are no fields are left out."""
+    """Split a header block into (name, raw value) pairs, up to a limit; lines that are no fields are skipped."""
     fields: list[tuple[bytes, bytes]] = []
     unfolded = head.replace(b"\n ", b"\r ").replace(b"\n\t", b"\r\t")
     for line in unfolded.split(b"\n", 4 * count) if count > 0 else ():
@@ -345,25 +344,25 @@ def header_tokens(
     width: int | None = None,
     /,
 ) -> "list[str] | bytes":
-    """Make the tokens of a header block.
+    """Return the tokens of a header block.
 
     Parameters
     ----------
     head : bytes
-        The block.
+        The header block.
     subject : str
         The decoded subject.
     attachments : tuple of (str, str)
         Types and file names.
     most, longest : int
-        How many fields are read, and how many bytes of each.
+        Fields that are read, and bytes of each.
     encoded_words : int
-        How many encoded words of a field are decoded.
+        Encoded words that are decoded per field.
     odd : callable
-        Makes the tokens of a field from its name, its values and `encoded_words`. The kernel calls it for fields that
-        aren't plain ASCII, this one for all.
+        Callback for the tokens of a field, from its name, values and `encoded_words`. The kernel calls
+        it for fields that aren't plain ASCII, the fallback for all.
     width : int, optional
-        Return the columns of the tokens among so many, as scikit-learn's HashingVectorizer has them: uint32.
+        If given, return uint32 columns among this many, as scikit-learn's HashingVectorizer computes them.
     """
     if most < 0 or longest < 0:
         raise ValueError("header_tokens: limits must not be negative")
@@ -382,20 +381,20 @@ def listed_header_tokens(
     odd: "Callable[[str, list[bytes | str], int], list[str]]",
     /,
 ) -> bytes:
-    """Return the tokens that `header_tokens` gives, as UTF-8 one after the other, each after its size as uint16."""
+    """Return the tokens of `header_tokens` as UTF-8, each prefixed with its size as uint16."""
     tokens = header_tokens(head, subject, attachments, most, longest, encoded_words, odd)
     assert isinstance(tokens, list)
     return listed(tokens)
 
 
 def listed(tokens: "Iterable[str]") -> bytes:
-    """Put tokens one after the other, each after its size as uint16."""
+    """Concatenate tokens as UTF-8, each prefixed with its size as uint16."""
     encoded = [token.encode("utf-8", "replace")[:65535] for token in tokens]
     return b"".join([len(token).to_bytes(2, "little") + token for token in encoded])
 
 
 def columns_of(tokens: list[str], width: int) -> bytes:
-    """Return the columns of tokens among so many, as scikit-learn's HashingVectorizer has them: uint32."""
+    """Hash tokens to uint32 columns, as scikit-learn's HashingVectorizer computes them."""
     if not 1 <= width <= 0x7FFFFFFF:
         raise ValueError("width must be between 1 and 2147483647")
     from array import array
@@ -412,7 +411,7 @@ def tokens_of_fields(
     encoded_words: int,
     odd: "Callable[[str, list[bytes | str], int], list[str]]",
 ) -> list[str]:
-    """Make the tokens of header fields, given as (name in lower case, value) pairs."""
+    """Return the tokens of header fields, given as (lower-case name, value) pairs."""
     tokens = odd("subject", [subject], encoded_words)
     for name, most in READ.items():
         values = [value for other, value in fields if other == name][:most]

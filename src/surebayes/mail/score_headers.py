@@ -1,4 +1,4 @@
-"""Scores of other filters in mail headers: SpamAssassin, rspamd, bogofilter, or any field with a number."""
+"""Scores that other filters wrote into mail headers: SpamAssassin, rspamd, bogofilter, or any field with a number."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import NamedTuple
 from surebayes.mail.headers import Headers
 
 KNOWN_HEADERS = ("X-Spam-Status", "X-Spamd-Result", "X-Bogosity", "X-Spam-Score")
-"""Headers whose form is known; of any other one the first number is taken."""
-_MOST = 1 << 20  # bytes of a header block that are looked at
+"""Header fields of known format; for any other, the first number is the score."""
+_MOST = 1 << 20  # bytes of a header block that are read
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _YES = re.compile(r"\s*(yes|spam|true|junk)\b", re.IGNORECASE)
@@ -25,16 +25,16 @@ _ANY = re.compile(rf"(?<![\w.])({_NUMBER})")
 
 
 class HeaderScore(NamedTuple):
-    """What another filter said of a mail.
+    """Another filter's verdict on a message.
 
     Attributes
     ----------
     score : float
-        The higher, the more spam.
+        The score; higher means more spam.
     threshold : float or None
-        From which score on it called mail spam (not strictly above: these filters compare with >=).
+        The score from which on it calls a message spam (inclusive: these filters compare with >=).
     verdict : bool or None
-        Whether it called this mail spam.
+        Whether it called the message spam.
     """
 
     score: float
@@ -43,16 +43,16 @@ class HeaderScore(NamedTuple):
 
 
 def header_score(head: Headers, name: str) -> HeaderScore | None:
-    r"""Read the score that a filter left; None where it left none, or none that can be read.
+    r"""Parse the score of another filter; None if there is none or it can't be parsed.
 
-    Of several headers of that name the first counts: it was added last, by the nearest server.
+    The first of several fields of that name counts: it was added last, by the nearest server.
 
     Parameters
     ----------
     head : Headers
-        The header of a mail.
+        The message's header.
     name : str
-        The header's name, in any case.
+        The field's name; case-insensitive.
 
     Examples
     --------
@@ -120,7 +120,7 @@ _READERS: dict[str, Callable[[str], HeaderScore | None]] = {
 
 
 def header_block(raw: bytes) -> Headers:
-    r"""Read the header of a mail and nothing else.
+    r"""Parse only the header of a message.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def header_block(raw: bytes) -> Headers:
 
 
 def arrival(head: Headers) -> float | None:
-    r"""Return when a mail came, in seconds since 1970: by its first Received field, else by its date.
+    r"""Return a message's time of arrival as a Unix timestamp: from its first Received field, else from its Date.
 
     Examples
     --------

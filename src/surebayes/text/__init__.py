@@ -1,1 +1,1 @@
-"""Text to rows or scores: vectorizers, views side by side, streams of documents."""
+"""Text to rows or scores: vectorizers, several views at once, document streams."""

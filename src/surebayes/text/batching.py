@@ -1,4 +1,4 @@
-"""Batching for the text kernel: documents in chunks on threads, and counted rows joined into one matrix."""
+"""Batching for the text kernel: documents in chunks on threads, and counted rows assembled into one matrix."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
     from surebayes.kernels.reference.text import Analyzer
 
-register()  # scikit-learn knows our scorers by name from here on
+register()  # make our scorers available to scikit-learn by name
 
-# documents a call of the kernel: enough to hide its cost, few enough for two threads to share the work
+# documents per kernel call: enough to amortize its cost, few enough for two threads to share the work
 CHUNK = 512
-# characters that a chunk holds at most, but for the last document: files of any number and size take bounded memory
+# characters per chunk, except for a single longer document: memory stays bounded for files of any number and size
 CHUNK_SIZE = 16_000_000
 
-# token patterns that are "runs of at least so many word characters"
+# token patterns that mean "runs of at least N word characters"
 _WORD_PATTERNS = {
     r"(?u)\b\w\w+\b": 2,
     r"\b\w\w+\b": 2,
@@ -41,7 +41,7 @@ _WORD_PATTERNS = {
     r"(?u)\w+": 1,
     r"\w+": 1,
 }
-# methods of scikit-learn's vectorizers that people override: the kernel knows nothing of what they do then
+# methods of scikit-learn's vectorizers that users override: the kernel would ignore the overrides
 HOOKS = (
     "build_analyzer",
     "build_preprocessor",
@@ -64,27 +64,27 @@ _OWN_MODULES = frozenset(
         "surebayes.text.tfidf_vectorizer",
     }
 )
-# what the kernel writes
+# results of the kernel
 _CODES: dict[str, np.dtype] = {"i": np.dtype(np.int32), "q": np.dtype(np.int64), "d": np.dtype(np.float64)}
 
 Rows: TypeAlias = "tuple[Buffer, Buffer, Buffer]"
-"""Lengths, ids and counts, as the kernel writes them."""
+"""Lengths, ids and counts, as returned by the kernel."""
 CountedRows: TypeAlias = "tuple[Rows, int]"
-"""Rows, and the job that counted them: it has ids of its own."""
+"""Rows, and the index of the job that counted them, which has ids of its own."""
 _USED_UP: CountedRows = (b"", b"", b""), 0
 
 T = TypeVar("T")
 
 
 def chunks_of(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Cut an iterable of any length into lists."""
+    """Split an iterable of any length into lists."""
     items = iter(items)
     while chunk := list(islice(items, size)):
         yield chunk
 
 
 def in_threads(work: Callable[[int], None], jobs: int) -> None:
-    """Run work(0) ... work(jobs - 1) side by side; the first error is raised."""
+    """Run work(0) ... work(jobs - 1) in parallel; raise the first error."""
     if jobs == 1:
         work(0)
         return
@@ -94,20 +94,20 @@ def in_threads(work: Callable[[int], None], jobs: int) -> None:
 
 
 def in_one_step(transform: Callable[[list[Any]], Any]) -> tuple[Callable[[list[Any]], None], Callable[[], Any]]:
-    """Return add and finish of a transform that needs all documents at once."""
+    """Wrap a transform that needs all documents at once as a pair of functions, add and finish."""
     documents: list[Any] = []
     return documents.extend, lambda: transform(documents)
 
 
 def canonical(matrix: Any) -> Any:
-    """Sort the rows of a matrix of scikit-learn's, whatever it believes of them."""
+    """Sort the rows of a scikit-learn matrix, ignoring its has_sorted_indices flag."""
     matrix.has_sorted_indices = False
     matrix.sort_indices()
     return matrix
 
 
 def as_sparse(data: np.ndarray, columns: np.ndarray, lengths: np.ndarray, width: int) -> Any:
-    """Make a CSR matrix of the kind that scikit-learn's vectorizers return, from rows in canonical order."""
+    """Build a CSR matrix from rows in canonical order, of the type that scikit-learn's vectorizers return."""
     indptr = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
     small = indptr[-1] <= np.iinfo(np.int32).max
@@ -118,7 +118,7 @@ def as_sparse(data: np.ndarray, columns: np.ndarray, lengths: np.ndarray, width:
     return align(matrix)
 
 
-try:  # scikit-learn 1.8 and later return sparse arrays or matrices, as configured; earlier ones matrices
+try:  # scikit-learn 1.8 and later: sparse arrays or matrices, as configured; earlier: matrices
     from sklearn.utils._sparse import _align_api_if_sparse
 
     align: Callable[[Any], Any] = _align_api_if_sparse
@@ -128,14 +128,14 @@ except ImportError:  # pragma: no cover - scikit-learn before 1.8
     _SPARSE = sp.csr_matrix
 
     def align(matrix: Any) -> Any:
-        """Return the matrix: its columns are hashed and never move."""
+        """Return the matrix unchanged: hashed columns never move."""
         return matrix
 
 
 class KernelMixin:
-    """What both vectorizers share: how documents reach the kernel, and rows come back as a matrix."""
+    """Common code of both vectorizers: documents to the kernel, rows back as a matrix."""
 
-    # what scikit-learn's half of each class has
+    # inherited from the scikit-learn base class
     analyzer: Any
     binary: bool
     dtype: Any
@@ -154,7 +154,7 @@ class KernelMixin:
     transform: Callable[[Iterable[Any]], Any]
 
     def _analyzer(self) -> Analyzer | None:
-        """Make the kernel's analyzer for these parameters; None if scikit-learn has to do the work."""
+        """Build the kernel's analyzer for these parameters; None if scikit-learn has to do the work."""
         low, high = self.ngram_range
         plain = isinstance(low, Integral) and isinstance(high, Integral) and 1 <= low <= high < 2**31
         if not plain or callable(self.analyzer) or self._hooked():
@@ -170,14 +170,15 @@ class KernelMixin:
             stop_words = tuple(self.get_stop_words() or ())
             if not all(isinstance(word, str) for word in stop_words):
                 return None
-        lowercase = self.lowercase and not self.strip_accents  # accents go after the lower case: both in _documents
+        # accents are stripped after lower-casing, both in _documents
+        lowercase = self.lowercase and not self.strip_accents
         analyzer: Analyzer = kernel().Analyzer(
             self.analyzer, low, high, lowercase, shortest, self.max_bytes, stop_words
         )
         return analyzer
 
     def _hooked(self) -> bool:
-        """Whether a subclass or the object itself has replaced a method that scikit-learn's way calls."""
+        """Whether a subclass or instance overrides a method of scikit-learn's analysis."""
         for name in HOOKS:
             if name in vars(self):
                 return True
@@ -187,13 +188,13 @@ class KernelMixin:
         return False
 
     def _given(self, raw_documents: Any, first: int = 0) -> Iterator[Any]:
-        """Return the documents one after the other; a missing one is an error, unless a user's function reads it."""
+        """Yield the documents; a missing one is an error unless a custom function handles it."""
         if isinstance(raw_documents, str):
             raise ValueError("Iterable over raw text documents expected, string object received.")
         return documents_in(raw_documents, callable(self.analyzer) or self.preprocessor is not None, first)
 
     def _documents(self, raw_documents: Iterable[Any], first: int = 0) -> Iterator[list[Any]]:
-        """Chunks of documents as the kernel takes them; the first has this place among all."""
+        """Yield chunks of documents prepared for the kernel; `first` is the position of the first one."""
         prepare: Callable[[Any], Any] = self._raw_bytes if self.analyzer == "bytes" else self.decode
         if self.strip_accents and self.analyzer != "bytes":
             preprocess = self.build_preprocessor()
@@ -214,7 +215,7 @@ class KernelMixin:
             yield chunk
 
     def _raw_bytes(self, document: Any) -> str | bytes:
-        """Return a document for byte n-grams: its bytes, or text that the kernel writes as UTF-8."""
+        """Return a document for byte n-grams: its bytes, or its text, which the kernel encodes as UTF-8."""
         if self.input == "filename":
             with open(document, "rb") as file:
                 return file.read(self.max_bytes)
@@ -228,7 +229,7 @@ class KernelMixin:
     def _count(
         self, count: Callable[[int, list[Any]], T], raw_documents: Iterable[Any], jobs: int
     ) -> list[tuple[T, int]]:
-        """(rows, job) of each chunk, in order: count(job, documents) by `jobs` threads."""
+        """Call count(job, documents) on `jobs` threads; return (rows, job) of each chunk, in order."""
         chunks = enumerate(self._documents(raw_documents))
         lock = threading.Lock()
         counted: dict[int | None, tuple[T, int]] = {}
@@ -247,7 +248,7 @@ class KernelMixin:
     def _assemble(
         self, parts: list[CountedRows], columns: Sequence[np.ndarray | None], width: int, jobs: int = 1
     ) -> Any:
-        """One matrix of counted rows; columns[job] maps the ids of a job to columns. The parts are used up."""
+        """Assemble counted rows in one matrix; columns[job] maps a job's ids to columns. Consumes `parts`."""
         place, code = kernel().place, next((code for code, kind in _CODES.items() if kind == self.dtype), "i")
         size = [len(memoryview(rows[1]).cast("B")) // 4 for rows, _ in parts]
         offsets = np.concatenate([[0], np.cumsum(size, dtype=np.int64)])
@@ -263,19 +264,19 @@ class KernelMixin:
                 if number is None:
                     return
                 rows, job = parts[number]
-                parts[number] = _USED_UP  # its memory goes as the matrix fills
+                parts[number] = _USED_UP  # free its memory as the matrix fills
                 written[number] = place(*rows, columns[job], out, data, int(offsets[number]), code, self.binary)
                 lengths[number] = np.frombuffer(rows[0], np.uint32)
 
         in_threads(work, min(jobs, max(len(parts), 1)))
-        if written.sum() < offsets[-1]:  # terms were left out: close the gaps
+        if written.sum() < offsets[-1]:  # terms were pruned: close the gaps
             entries = np.concatenate([np.arange(o, o + n) for o, n in zip(offsets, written)])
             out, data = out[entries], data[entries]
         rows_of = np.concatenate(lengths) if lengths else np.empty(0, np.uint32)
         return as_sparse(data.astype(self.dtype, copy=False), out, rows_of, width)
 
     def build_analyzer(self) -> Callable[[Any], list[Any]]:
-        """Return the function from a document to its tokens, as scikit-learn does; byte n-grams as latin-1 text."""
+        """Return the function from a document to its tokens, like scikit-learn; byte n-grams become latin-1 text."""
         if self.analyzer != "bytes":
             return super().build_analyzer()  # type: ignore[misc, no-any-return]
         from surebayes.kernels.reference.text import Analyzer
@@ -291,9 +292,9 @@ class KernelMixin:
         Parameters
         ----------
         raw_documents : iterable
-            Documents; read as they are needed.
+            Documents; consumed as needed.
         chunk : int
-            Documents in a matrix.
+            Documents per matrix.
 
         Yields
         ------

@@ -1,4 +1,4 @@
-"""Text to matrix: scikit-learn's CountVectorizer and HashingVectorizer, the same result many times faster.
+"""Text to matrix: scikit-learn's CountVectorizer with the same result, many times faster.
 
 The kernel does the work (`_text`, or its reference in Python). Custom tokenizers, preprocessors, analyzers and token
 patterns fall back to scikit-learn's code, so that every parameter has the same meaning.
@@ -36,24 +36,24 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
     Parameters
     ----------
     analyzer : {"word", "char", "char_wb", "bytes"} or callable
-        "bytes" counts n-grams of the bytes of the document as they are, without lower-casing. Terms are shown as
-        latin-1 text, one character a byte; str documents are taken as UTF-8.
+        "bytes" counts n-grams of the document's raw bytes, without lower-casing. Terms are represented as
+        latin-1 text, one character per byte; str documents are encoded as UTF-8.
     max_bytes : int
-        With analyzer="bytes", how much of a document is read.
+        With analyzer="bytes", the number of bytes of a document that are read.
     n_jobs : int, optional
         Threads; the result doesn't depend on it.
 
     Attributes
     ----------
     vocabulary_ : dict
-        Term to column. It is made when first asked for; assign a dict to change the vocabulary.
+        Term to column, built on first access; assign a dict to change the vocabulary.
     fixed_vocabulary_ : bool
         Whether a vocabulary was given.
 
     Notes
     -----
-    `fit` on everything numbers the terms in sorted order. `partial_fit` keeps the columns there are and appends the
-    new terms of each batch, in sorted order.
+    `fit` numbers the terms in sorted order. `partial_fit` keeps existing columns and appends the new terms of each
+    batch, in sorted order.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         self.max_bytes = max_bytes
         self.n_jobs = n_jobs
 
-    # The vocabulary is in the kernel (_terms, and _columns: the column of each id) or in a dict (_dict), or both.
+    # The vocabulary is in the kernel (_terms; _columns maps ids to columns), in a dict (_dict), or both.
     _dict: dict[Any, int] | None
     _terms: Vocabulary | None
     _columns: np.ndarray | None
@@ -139,7 +139,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         self._dict, self._terms, self._columns = None, terms, columns
 
     def _known(self) -> tuple[Vocabulary, np.ndarray]:
-        """Return the kernel's vocabulary: the terms, and the column of each id."""
+        """Return the kernel's vocabulary: the terms, and each id's column."""
         assert self._terms is not None
         assert self._columns is not None
         return self._terms, self._columns
@@ -151,7 +151,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         return terms.terms(by_column, self.analyzer == "bytes")
 
     def _ready(self) -> Analyzer | None:
-        """Make the kernel's analyzer if it can count with this vocabulary; None if scikit-learn has to."""
+        """Build the kernel's analyzer if it can count with this vocabulary; None if scikit-learn has to."""
         if self.__dict__.get("_terms") is None:
             self._check_vocabulary()
         analyzer = self._analyzer()
@@ -160,7 +160,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         return None if self._terms is None else analyzer
 
     def _load(self, vocabulary: dict[Any, int]) -> None:
-        """Put a dict into the kernel, if it is one that the kernel can hold: str terms in columns 0, 1, 2, ..."""
+        """Load a dict into the kernel if possible: str terms in columns 0, 1, 2, ..."""
         columns = list(vocabulary.values())
         code = "latin-1" if self.analyzer == "bytes" else "utf-8"
         if not all(isinstance(term, str) for term in vocabulary) or sorted(columns) != list(range(len(columns))):
@@ -176,7 +176,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
     def _grow(
         self, analyzer: Analyzer, raw_documents: Iterable[Any], terms: Vocabulary, keep: bool
     ) -> tuple[list[CountedRows], list[np.ndarray | None], int]:
-        """Add the terms of the documents; give the rows, if kept, the map of each job's ids to ours, and the jobs."""
+        """Add the documents' terms; return the rows (if kept), the map of each job's ids to ours, and the jobs."""
         make, count, jobs = kernel().Vocabulary, kernel().count, self._jobs()
         vocabularies = [terms] + [make() for _ in range(jobs - 1)]
 
@@ -195,7 +195,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         Parameters
         ----------
         raw_documents : iterable
-            Texts (str or bytes), file names or files, as `input` says.
+            Texts (str or bytes), file names or files, depending on `input`.
         y : None
             Ignored.
 
@@ -205,7 +205,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         """
         analyzer = None if self.vocabulary is not None or not self._keeps_all() else self._check_fit(raw_documents)
         if analyzer is None:
-            self.fit_transform(raw_documents)  # reads a given vocabulary once: it may be an iterator
+            self.fit_transform(raw_documents)  # consumes a given vocabulary only once: it may be an iterator
             return self
         terms = kernel().Vocabulary()
         self._grow(analyzer, raw_documents, terms, False)
@@ -215,7 +215,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         return self
 
     def _keeps_all(self) -> bool:
-        """Whether no term can be left out, whatever the documents."""
+        """Whether the parameters never prune a term."""
         return (self.max_df, self.min_df, self.max_features) == (1.0, 1, None) and isinstance(self.max_df, float)
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -225,7 +225,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         Parameters
         ----------
         raw_documents : iterable
-            Texts (str or bytes), file names or files, as `input` says.
+            Texts (str or bytes), file names or files, depending on `input`.
         y : None
             Ignored.
 
@@ -238,13 +238,13 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             return canonical(super().fit_transform(self._given(raw_documents)))
         if self.fixed_vocabulary_:
             self._warn_upper_case()
-            return CountVectorizer.transform(self, raw_documents)  # counts, whatever a subclass makes of them
+            return CountVectorizer.transform(self, raw_documents)  # counts, even in a subclass
         terms = kernel().Vocabulary()
         parts, merged, jobs = self._grow(analyzer, raw_documents, terms, True)
         return self._finish(parts, merged, terms, jobs)
 
     def _finish(self, parts: list[CountedRows], merged: list[np.ndarray | None], terms: Vocabulary, jobs: int) -> Any:
-        """Return the terms their columns, leave out what the limits say, and make the matrix."""
+        """Assign columns, prune terms beyond the limits, and build the matrix."""
         if not len(terms):
             raise ValueError(_EMPTY)
         columns = self._sorted_columns(terms, 0)
@@ -293,7 +293,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         analyzer = self._analyzer()
         if analyzer is not None:
             self._warn_for_unused_params()
-            self.build_analyzer()  # its checks of the stop words
+            self.build_analyzer()  # validates the stop words
             self._validate_vocabulary()
         return analyzer
 
@@ -307,20 +307,20 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
 
     @staticmethod
     def _sorted_columns(terms: Vocabulary, first: int) -> np.ndarray:
-        """Columns of the ids from `first` on: in the order of their terms."""
+        """Return the columns of the ids from `first` on, in the order of their terms."""
         order = np.frombuffer(terms.order(first), np.uint32).astype(np.int64)
         columns = np.empty(len(order), np.int32)
         columns[order - first] = np.arange(first, first + len(order), dtype=np.int32)
         return columns
 
     def _limits(self, documents: int) -> _TermLimits | None:
-        """Return which of the terms of so many documents stay; None if all do."""
+        """Return the limits on terms for a number of documents; None if all terms stay."""
         return _TermLimits.of(self.max_df, self.min_df, self.max_features, documents)
 
     def _limit(
         self, parts: list[CountedRows], columns: np.ndarray, merged: list[np.ndarray | None], limits: _TermLimits
     ) -> np.ndarray:
-        """Columns after rare, common and surplus terms are gone (they get -1)."""
+        """Return the columns after pruning rare, common and surplus terms (-1)."""
         in_documents, in_all = np.zeros(len(columns), np.int64), np.zeros(len(columns), np.int64)
         for rows, job in parts:
             ids = np.frombuffer(rows[1], np.uint32)
@@ -336,7 +336,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, raw_documents: Iterable[Any], y: Any = None) -> Self:
-        """Add the terms of more documents: columns keep their number, new ones are appended in sorted order.
+        """Add the terms of more documents: existing columns stay, new ones are appended in sorted order.
 
         Parameters
         ----------
@@ -366,15 +366,15 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         fresh = self.__dict__.get("_terms") is None and self.__dict__.get("_dict") is None
         analyzer = self._analyzer() if fresh else self._ready()
         if analyzer is None:
-            return self._partial_fit_slowly(raw_documents)
+            return self._partial_fit_by_scikit_learn(raw_documents)
         known, columns = (kernel().Vocabulary(), np.empty(0, np.int32)) if fresh else self._known()
         terms = kernel().Vocabulary(*known.dump())
         self._grow(analyzer, raw_documents, terms, False)
         self._learnt(terms, np.concatenate([columns, self._sorted_columns(terms, len(columns))]))
         return self
 
-    def _partial_fit_slowly(self, raw_documents: Iterable[Any]) -> Self:
-        """Let scikit-learn's analyzer find the tokens."""
+    def _partial_fit_by_scikit_learn(self, raw_documents: Iterable[Any]) -> Self:
+        """Tokenize with scikit-learn's analyzer."""
         vocabulary = dict(self.vocabulary_) if hasattr(self, "vocabulary_") else {}
         analyze, new = self.build_analyzer(), set()
         for document in self._given(raw_documents):
@@ -434,12 +434,12 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         dumped: Any = self.__dict__.get("_terms")
         if dumped is not None:
             self._terms = kernel().Vocabulary(*dumped)
-            self._columns = np.array(self._columns)  # what came over a wire may lie at any address
+            self._columns = np.array(self._columns)  # a deserialized array may be unaligned
 
 
 @dataclass(frozen=True, slots=True)
 class _TermLimits:
-    """The most and the fewest documents that a term is in, and how many terms there are at most."""
+    """Limits on a term's document count and on the number of terms."""
 
     high: float
     low: float
@@ -447,7 +447,7 @@ class _TermLimits:
 
     @classmethod
     def of(cls, max_df: float, min_df: float, max_features: int | None, documents: int) -> Self | None:
-        """Return what the parameters of a vectorizer mean for so many documents; None if every term stays."""
+        """Convert a vectorizer's parameters for a number of documents; None if every term stays."""
         high, low = _documents_of(max_df, documents), _documents_of(min_df, documents)
         if high < low:
             raise ValueError("max_df corresponds to < documents than min_df")
@@ -456,7 +456,7 @@ class _TermLimits:
         return cls(high, low, max_features)
 
     def kept(self, in_documents: np.ndarray, in_all: np.ndarray, dtype: Any) -> np.ndarray:
-        """Return which terms stay, of numbers by column, chosen as scikit-learn does with counts of a type."""
+        """Return which terms stay, given counts by column; the choice is scikit-learn's for that dtype."""
         mask = (in_documents <= self.high) & (in_documents >= self.low)
         if self.most is not None and mask.sum() > self.most:
             totals = in_all.astype(dtype) if np.dtype(dtype).kind == "f" else in_all
@@ -469,5 +469,5 @@ class _TermLimits:
 
 
 def _documents_of(limit: float, n: int) -> float:
-    """Return a number of documents: it is one, or a share of n."""
+    """Convert a limit to a number of documents: a count, or a share of n."""
     return limit if isinstance(limit, Integral) else limit * n

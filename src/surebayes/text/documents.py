@@ -1,4 +1,4 @@
-"""Documents from containers: lists, arrays, generators, columns of Arrow, pandas and Polars."""
+"""Documents from containers: lists, arrays, generators, and columns of Arrow, pandas and Polars."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 
 from surebayes.errors import MissingText
 
-_SLICE = 1024  # values of an Arrow array that are Python objects at the same time
+_SLICE = 1024  # values of an Arrow array that are converted at a time
 
 
 def documents_in(raw_documents: Any, missing: bool = False, first: int = 0) -> Iterator[Any]:
-    """Yield documents; Arrow's values as Python's.
+    """Yield documents, Arrow values as Python objects.
 
     Parameters
     ----------
     raw_documents : iterable
         Documents: any iterable, or a column of Arrow (an array, a chunked array, a dictionary), pandas or Polars.
     missing : bool, default=False
-        Whether a missing document is yielded as it is.
+        Whether missing documents are yielded unchanged.
     first : int, default=0
-        The place of the first document, for messages.
+        The position of the first document, for error messages.
 
     Raises
     ------
     MissingText
-        At a document that is None, NaN or another mark of a missing value.
+        If a document is None, NaN or another missing value.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def documents_in(raw_documents: Any, missing: bool = False, first: int = 0) -> I
 
 
 def _values(raw_documents: Any) -> Iterable[Any]:
-    """Return an iterable of Python objects where iterating would give Arrow's."""
+    """Return an iterable of Python objects, also for Arrow data."""
     if hasattr(raw_documents, "to_pylist") and hasattr(raw_documents, "slice"):
         starts = range(0, len(raw_documents), _SLICE)
         return (value for start in starts for value in raw_documents.slice(start, _SLICE).to_pylist())
@@ -57,7 +57,7 @@ def _values(raw_documents: Any) -> Iterable[Any]:
 
 
 def _labels(raw_documents: Any) -> Sequence[Any] | None:
-    """Return the labels of pandas' rows, unless they are the places."""
+    """Return pandas' row labels, unless they equal the positions."""
     index: Any = getattr(raw_documents, "index", None)
     if callable(index) or not hasattr(index, "tolist"):
         return None
@@ -66,7 +66,7 @@ def _labels(raw_documents: Any) -> Sequence[Any] | None:
 
 
 def is_missing(document: Any) -> bool:
-    """Whether a value marks a missing one: None, NaN, pandas' NA or NaT.
+    """Whether a value marks missing data: None, NaN, pandas' NA or NaT.
 
     Examples
     --------
@@ -79,12 +79,12 @@ def is_missing(document: Any) -> bool:
         return False
     try:
         return bool(document != document)
-    except (TypeError, ValueError):  # pandas' NA is neither; arrays are several
+    except (TypeError, ValueError):  # pandas' NA has no truth value; arrays have several
         return type(document).__name__ == "NAType"
 
 
 def plain_documents(X: Any) -> Any:
-    """Return rows as they are, a column of Arrow or Polars as a list: rows are picked out of it by their places.
+    """Return rows unchanged, but a column of Arrow or Polars as a list, which supports indexing by position.
 
     Examples
     --------
@@ -98,12 +98,12 @@ def plain_documents(X: Any) -> Any:
 
 @contextmanager
 def places_among(places: Sequence[int] | range) -> Iterator[None]:
-    """Turn the place of a missing text among some documents into its place among all of the caller's.
+    """Translate the position of a missing text in a subset into its position in the caller's documents.
 
     Parameters
     ----------
     places : sequence of int
-        The place of each of these documents.
+        The positions of the subset's documents.
 
     Examples
     --------
@@ -119,5 +119,5 @@ def places_among(places: Sequence[int] | range) -> Iterator[None]:
         if not 0 <= error.place < len(places):
             raise
         place = int(places[error.place])
-        label = None if error.label == place else error.label  # pandas numbers the rows of a part as before
+        label = None if error.label == place else error.label  # a pandas subset keeps its labels
         raise MissingText(place, error.got, label) from None

@@ -1,4 +1,4 @@
-"""HashingVectorizer of `surebayes.text.count_vectorizer`."""
+"""Text to matrix: scikit-learn's HashingVectorizer with the same result, many times faster."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class HashingVectorizer(KernelMixin, _HashingVectorizer):
     Parameters
     ----------
     analyzer : {"word", "char", "char_wb", "bytes"} or callable
-        "bytes" hashes n-grams of the bytes of the document as they are; str documents are taken as UTF-8.
+        "bytes" hashes n-grams of the document's raw bytes; str documents are encoded as UTF-8.
     max_bytes : int
-        With analyzer="bytes", how much of a document is read.
+        With analyzer="bytes", the number of bytes of a document that are read.
     n_jobs : int, optional
         Threads; the result doesn't depend on it.
 
@@ -86,7 +86,7 @@ class HashingVectorizer(KernelMixin, _HashingVectorizer):
         self.n_jobs = n_jobs
 
     def build_analyzer(self) -> Callable[[Any], list[Any]]:
-        """Return the function from a document to its list of tokens; byte n-grams stay bytes, which are hashed."""
+        """Return the function from a document to its tokens; byte n-grams stay bytes, which are hashed."""
         if self.analyzer != "bytes":
             return super().build_analyzer()
         from surebayes.kernels.reference.text import Analyzer
@@ -124,7 +124,7 @@ class HashingVectorizer(KernelMixin, _HashingVectorizer):
         self._validate_ngram_range()
         analyzer = self._analyzer()
         if analyzer is not None:
-            self.build_analyzer()  # its checks of the stop words
+            self.build_analyzer()  # validates the stop words
         return analyzer
 
     def _hash(self, analyzer: Any, chunk: list[Any]) -> Any:

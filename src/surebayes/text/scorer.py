@@ -11,7 +11,7 @@ from surebayes.kernels import kernel
 
 
 class TextScorer:
-    """Scores of documents: prior + z @ log_odds, where z is the represented row of the document.
+    """Scores documents by a linear model: prior + z @ log_odds, where z is the document's represented row.
 
     A row of counts becomes z in this order: term frequency; the `top` best terms by `ranking`; times `weights`;
     exp(steepness * value); divided by its norm plus `pad`; times `length`. This is what `core.represent` does to a
@@ -20,31 +20,31 @@ class TextScorer:
     Parameters
     ----------
     vectorizer : surebayes.CountVectorizer (fitted) or surebayes.HashingVectorizer (with norm=None)
-        What cuts a document into terms.
+        Splits a document into terms.
     log_odds : array (terms,) or (classes, terms)
-        What one unit of a term adds to the score.
+        The contribution of one unit of a term to the score.
     prior : float or array (classes,)
         The score of an empty document.
     tf : {"count", "binary", "log"}
         n, 1 or log(1 + n).
     weights : array (terms,) or (classes, terms), optional
-        One factor a term.
+        One factor per term.
     ranking : array (terms,) or (classes, terms), optional
-        The place of each term, the lowest is the best; among equals the lower column.
+        The rank of each term, lowest first; ties go to the lower column.
     top : int, optional
-        Terms kept of each document, the best by `ranking`.
+        Terms kept per document, the best by `ranking`.
     steepness : float, optional
         Values become exp(steepness * value).
     norm : {"l1", "l2"}, optional
-        What the row is divided by.
+        The norm that the row is divided by.
     length : float or array (classes,)
-        What the norm is scaled to.
+        The norm of the represented row.
     pad : float
         Added to the norm.
     keep : bool array (terms,) or (classes, terms), optional
-        Terms that take part at all.
+        Terms that take part.
     decided : function of scores (documents, classes), optional
-        What becomes of the linear scores: the posterior log-odds of classes that compete, for instance.
+        Maps linear scores to final ones, such as the posterior log-odds of competing classes.
 
     Examples
     --------
@@ -93,13 +93,13 @@ class TextScorer:
         prior: Any = 0.0,
         decided: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> TextScorer:
-        """Make the scorer of a `surebayes.core.represent.Representation`."""
+        """Build the scorer of a `surebayes.core.represent.Representation`."""
         names = ("tf", "weights", "ranking", "top", "steepness", "norm", "length", "pad", "keep")
         fields = {name: getattr(representation, name) for name in names}
         return cls(vectorizer, log_odds, prior, **fields, decided=decided)
 
     def _build(self) -> None:
-        """Put the model into the kernel, a record a term."""
+        """Load the model into the kernel, one record per term."""
         vectorizer, hashed = self.vectorizer, hasattr(self.vectorizer, "n_features")
         if hasattr(vectorizer, "use_idf"):
             raise ValueError(
@@ -108,7 +108,7 @@ class TextScorer:
             )
         if getattr(vectorizer, "norm", None) is not None:
             raise ValueError(
-                f"the vectorizer's norm must be None, got {vectorizer.norm!r}: TextScorer has a norm of its own"
+                f"the vectorizer's norm must be None, got {vectorizer.norm!r}: TextScorer applies its own norm"
             )
         self._signed = hashed and vectorizer.alternate_sign
         if self._signed and self.tf == "log":
@@ -122,7 +122,7 @@ class TextScorer:
         if self.top is not None and self.top < 1:
             raise ValueError(f"top must be at least 1, got {self.top}")
         if self.top is not None and self.ranking is None:
-            raise ValueError("top needs a ranking: the place of each term, the lowest is the best")
+            raise ValueError("top needs a ranking: the rank of each term, lowest first")
         specific = np.ndim(self.length) > 0 or any(np.ndim(a) > 1 for a in (self.weights, self.ranking, self.keep))
         several = range(len(self.log_odds)) if specific and self.log_odds.ndim > 1 else [None]
         self._scorers = [self._scorer(c, width) for c in several]
@@ -134,7 +134,7 @@ class TextScorer:
         return np.asarray(values)
 
     def _scorer(self, c: int | None, width: int) -> Any:
-        """Make the kernel's scorer for class c, or for all classes at once."""
+        """Build the kernel's scorer for class c, or for all classes at once."""
 
         def of_class(name: str, by_term: bool = True) -> Any:
             values = getattr(self, name)
@@ -175,8 +175,8 @@ class TextScorer:
         Parameters
         ----------
         raw_documents : iterable
-            Documents as the vectorizer takes them; read as they are needed. The vectorizer's `n_jobs` says how many
-            threads share the work; the scores don't depend on it.
+            Documents of a type that the vectorizer takes; consumed as needed. The vectorizer's `n_jobs` is the number
+            of threads; the scores don't depend on it.
 
         Returns
         -------
@@ -186,7 +186,7 @@ class TextScorer:
         return np.concatenate([np.empty((0, *self.log_odds.shape[:-1])), *(part for part, _ in parts)])
 
     def score_one(self, document: Any) -> Any:
-        """Score one document: a float, or an array (classes,)."""
+        """Score one document: return a float, or an array (classes,)."""
         (documents,) = self.vectorizer._documents([document])
         return self._score(documents)[0]
 
@@ -204,7 +204,7 @@ class TextScorer:
         return np.column_stack(scores)
 
     def _rows(self, documents: list[Any]) -> Any:
-        """Return the rows of prepared documents, for models that read them more than once."""
+        """Return the rows of prepared documents, for models that make several passes."""
         if self._terms is not None:
             return kernel().count(self._analyzer, self._terms, documents)
         if self._analyzer is not None:

@@ -1,4 +1,4 @@
-"""Several views of the same documents side by side: words, bigrams, header tokens, byte n-grams."""
+"""Several views of the same documents in one matrix: words, bigrams, header tokens, byte n-grams."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from surebayes.text.documents import documents_in, places_among
 
 
 class Views(TransformerMixin, BaseEstimator):
-    """Vectorizers side by side: one pass over the documents, one matrix, a named block of columns for each view.
+    """Applies several vectorizers in one pass over the documents; each gets a named block of the matrix's columns.
 
     Parameters
     ----------
     views : list of (name, vectorizer) or (name, vectorizer, part)
-        What sees a document; `part` says what of it: a function, or the name of an attribute or key. Without it the
-        view sees the document itself.
+        The vectorizer of each view. `part` selects its input: a function of the document, or the name of an attribute
+        or key; without it, the whole document.
     n_jobs : int, optional
-        Threads: views that work at the same time.
+        Threads; views are processed in parallel.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Views(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         raw_documents : iterable
-            Documents; gone through once.
+            Documents; iterated once.
         y : None
             Ignored.
 
@@ -74,7 +74,7 @@ class Views(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         raw_documents : iterable
-            Documents; gone through once.
+            Documents; iterated once.
         y : None
             Ignored.
 
@@ -89,12 +89,12 @@ class Views(TransformerMixin, BaseEstimator):
         return _beside(matrices)
 
     def partial_fit(self, raw_documents: Iterable[Any], y: Any = None) -> Views:
-        """Add the terms of more documents to each view. The blocks move as they grow.
+        """Add the terms of more documents to each view. Later blocks shift as earlier ones grow.
 
         Parameters
         ----------
         raw_documents : iterable
-            Documents; gone through once.
+            Documents; iterated once.
         y : None
             Ignored.
 
@@ -114,12 +114,12 @@ class Views(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, raw_documents: Iterable[Any]) -> Any:
-        """Show documents in every view.
+        """Vectorize documents in all views.
 
         Parameters
         ----------
         raw_documents : iterable
-            Documents; gone through once.
+            Documents; iterated once.
 
         Returns
         -------
@@ -129,14 +129,14 @@ class Views(TransformerMixin, BaseEstimator):
         return _beside(self._pass(self.vectorizers_, raw_documents, fit=False))
 
     def transform_stream(self, raw_documents: Iterable[Any], chunk: int = 1000) -> Iterator[Any]:
-        """Transform an iterable of any length in bounded memory, `chunk` documents to a matrix.
+        """Transform an iterable of any length in bounded memory, `chunk` documents per matrix.
 
         Parameters
         ----------
         raw_documents : iterable
-            Documents; read as they are needed.
+            Documents; consumed as needed.
         chunk : int
-            Documents in a matrix.
+            Documents per matrix.
 
         Yields
         ------
@@ -150,7 +150,7 @@ class Views(TransformerMixin, BaseEstimator):
             done += len(documents)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the terms as "view__term"; the columns of a hashed view have their number.
+        """Return the terms as "view__term"; for hashed views, the column's number replaces the term.
 
         Parameters
         ----------
@@ -170,12 +170,12 @@ class Views(TransformerMixin, BaseEstimator):
         return np.asarray(names, dtype=object)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, with those of the vectorizers as "view__parameter".
+        """Return the parameters, including those of the vectorizers as "view__parameter".
 
         Parameters
         ----------
         deep : bool
-            Whether the vectorizers' are among them.
+            Whether to include the vectorizers' parameters.
 
         Returns
         -------
@@ -198,11 +198,11 @@ class Views(TransformerMixin, BaseEstimator):
         views = [(view[0], view[1], _part(view[2] if len(view) > 2 else None)) for view in self.views]
         names = [name for name, _, _ in views]
         if not views or len(set(names)) < len(names):
-            raise ValueError(f"views must have names, each its own: got {names}")
+            raise ValueError(f"views must have distinct names: got {names}")
         return views
 
     def _pass(self, vectorizers: dict[str, Any], raw_documents: Iterable[Any], fit: bool) -> list[Any]:
-        """Go through the documents once; each view counts what it sees of a chunk before the next is read."""
+        """Pass over the documents once, chunk by chunk through each view."""
         raw_documents = _given(raw_documents)
         steps = [(part, *vectorizers[name]._steps(fit)) for name, _, part in self._parts()]
         jobs = min(effective_n_jobs(self.n_jobs), len(steps))
@@ -223,14 +223,14 @@ class Views(TransformerMixin, BaseEstimator):
 
 
 def _given(raw_documents: Any) -> Iterator[Any]:
-    """Return documents one after the other; what a missing one means depends on the part that a view sees."""
+    """Yield the documents; each view's part decides whether a missing one is an error."""
     if isinstance(raw_documents, str):
         raise ValueError("Iterable over raw text documents expected, string object received.")
     return documents_in(raw_documents, missing=True)
 
 
 def _go_through(steps: list[Any], raw_documents: Iterable[Any], each: Callable[..., Iterable[Any]]) -> list[Any]:
-    """Return every chunk to every view, then take the matrix of each."""
+    """Feed every chunk to every view, then collect the matrices."""
     for chunk in chunks_of(raw_documents, CHUNK):
 
         def add(step: Any, chunk: list[Any] = chunk) -> None:
@@ -241,7 +241,7 @@ def _go_through(steps: list[Any], raw_documents: Iterable[Any], each: Callable[.
 
 
 def _part(part: Any) -> Callable[[Any], Any]:
-    """Make a function from a document to what a view sees of it."""
+    """Return the function that extracts a view's part of a document."""
     if part is None:
         return lambda document: document
     if callable(part):

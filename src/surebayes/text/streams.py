@@ -1,4 +1,4 @@
-"""Streams of documents from files of any size, in bounded memory."""
+"""Document streams from files of any size, in bounded memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["read_files", "read_parquet"]
 
 
 def read_files(paths: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]) -> Iterator[bytes]:
-    """Read files, each one document; a folder stands for all files below it, sorted by name.
+    """Read files, one document each; a folder stands for all files below it, sorted by name.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def _files_of(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def read_parquet(path: str | os.PathLike[str], column: str = "text", chunk: int = 1024) -> Iterator[Any]:
-    """Read one column of a Parquet file, some rows at a time; needs pyarrow.
+    """Read one column of a Parquet file in batches of rows; needs pyarrow.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def read_parquet(path: str | os.PathLike[str], column: str = "text", chunk: int 
     column : str
         A column of strings or bytes.
     chunk : int
-        Rows held at a time.
+        Rows in memory at a time.
 
     Yields
     ------

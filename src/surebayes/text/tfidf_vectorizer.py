@@ -1,4 +1,4 @@
-"""TfidfVectorizer: scikit-learn's tf-idf on counts that are made many times faster."""
+"""Text to matrix: scikit-learn's TfidfVectorizer with the same result, on counts made many times faster."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NONE = object()
 class TfidfVectorizer(_TfidfVectorizer, CountVectorizer):
     r"""Texts to a matrix of tf-idf values: scikit-learn's class, many times faster, with the same result.
 
-    All parameters of `sklearn.feature_extraction.text.TfidfVectorizer`, and those that `surebayes.CountVectorizer`
-    adds.
+    All parameters of `sklearn.feature_extraction.text.TfidfVectorizer`, and the additional ones of
+    `surebayes.CountVectorizer`.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class TfidfVectorizer(_TfidfVectorizer, CountVectorizer):
         self.n_jobs = n_jobs
 
     def transform(self, raw_documents: Any) -> Any:
-        """Count the known terms of documents and weigh them by idf.
+        """Count the known terms of documents and weight them by idf.
 
         Parameters
         ----------
@@ -105,12 +105,12 @@ class TfidfVectorizer(_TfidfVectorizer, CountVectorizer):
         first = next(documents, _NONE)
         if first is _NONE:
             check_is_fitted(self)
-            return CountVectorizer.transform(self, [])  # scikit-learn's weights refuse a matrix without rows
+            return CountVectorizer.transform(self, [])  # scikit-learn's TfidfTransformer rejects a matrix without rows
         return super().transform(chain([first], documents))
 
     @property
     def partial_fit(self) -> NoReturn:
-        """Not there: the inverse document frequency needs all documents at once."""
+        """Unsupported: the inverse document frequency needs all documents at once."""
         raise AttributeError(
             "TfidfVectorizer has no partial_fit: its idf needs all documents at once. Use CountVectorizer.partial_fit, "
             "or HashingVectorizer and TfidfTransformer."
