@@ -8,7 +8,7 @@ from surebayes.kernels import kernel
 from surebayes.pool.buffers import ints
 from surebayes.pool.document import Rows
 from surebayes.pool.engine import Engine
-from surebayes.pool.table import DamageTold, Sums
+from surebayes.pool.table import DamageAsBadModel, Sums
 from surebayes.pool.weights import PoolWeights
 
 _kernel = kernel("pool")
@@ -20,14 +20,14 @@ MOST_WEIGHT = 1000
 
 def lacking(base: Engine, layer: Engine) -> "list[int]":
     """Return for each view how many columns of the layer have no documents in the base."""
-    with DamageTold():
+    with DamageAsBadModel():
         return [_kernel.lacking(upper, lower) for upper, lower in zip(layer.sums, base.sums)]
 
 
 def unseen(base: Engine, layer: Engine, rows: "list[Rows]") -> "list[int]":
     """Return for each view how many columns of one document have no documents in the base or the layer."""
     stacks = [[*below.stack, *above.stack] for below, above in zip(base.sums, layer.sums)]
-    with DamageTold():
+    with DamageAsBadModel():
         return [_kernel.lesson_alive(batch, stack, layer.classes, 0, False) for batch, stack in zip(rows, stacks)]
 
 

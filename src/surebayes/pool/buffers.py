@@ -1,6 +1,6 @@
-"""Numbers in plain memory, as the kernels take them.
+"""Typed buffers for the kernels.
 
-Python's `array` would do; importing it takes longer than to fill a few of them one by one.
+Python's `array` would do, but its import takes longer than filling a few buffers element by element.
 """
 
 TYPE_CHECKING = False
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Protocol, SupportsIndex
 
     class Numbers(Protocol):
-        """Any buffer of numbers: a memoryview, an array, an ndarray."""
+        """Any numeric buffer: a memoryview, an array, an ndarray."""
 
         def __buffer__(self, flags: int, /) -> memoryview: ...
         def __len__(self) -> int: ...
@@ -23,7 +23,7 @@ _FEW = 100
 
 
 def ints(values: "Iterable[int]") -> Numbers:
-    """Return whole numbers as int64.
+    """Return integers as an int64 buffer.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def ints(values: "Iterable[int]") -> Numbers:
 
 
 def from_zero(end: int) -> Numbers:
-    """Return 0 and a whole number as int64: where the one document of a batch begins, and where it ends.
+    """Return 0 and `end` as int64: the start and end of the only document in a batch.
 
     Examples
     --------
@@ -45,12 +45,12 @@ def from_zero(end: int) -> Numbers:
 
 
 def reals(values: "Iterable[float]") -> Numbers:
-    """Return real numbers as float64."""
+    """Return numbers as a float64 buffer."""
     return _filled(values, "d")
 
 
 def real_zeros(n: int) -> Numbers:
-    """Return n zeros as float64."""
+    """Return a float64 buffer of n zeros."""
     return memoryview(bytearray(8 * n)).cast("d")
 
 
@@ -69,7 +69,7 @@ def _filled(values: "Iterable[Any]", kind: 'Literal["d", "q"]') -> Numbers:
 
 
 def others(which: Numbers, n: int) -> Numbers:
-    """Return the places below n that are not among these.
+    """Return the complement of `which`: the indices below n that it doesn't contain.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""Bounded samples of the documents that weights and second stages are fitted on, chosen by digests of contents.
+"""Bounded samples of documents for fitting weights and second stages, chosen by digests of their contents.
 
-The samples don't depend on the order of the documents or on their spread over machines; see
-docs/decisions/choices-on-a-bounded-sample.md. The remaining documents are only counted; their rows need not be kept.
+The samples depend neither on the order of the documents nor on their distribution over machines; see
+docs/decisions/choices-on-a-bounded-sample.md. Documents outside the samples are only counted; their rows can be
+dropped.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ Integers = npt.NDArray[np.int64]
 Digests = npt.NDArray[np.uint64]
 
 HELD_OUT = 1 / 3
-"""The share of a class that experts are weighed on, ..."""
+"""The fraction of a class that experts are weighted on, ..."""
 WEIGHED = 30_000
-"""... and how many documents that are at most."""
+"""... and the maximum number of these documents."""
 SAMPLE = 20_000
-"""Documents that second stages are fitted on at most; see docs/pool.md for what it costs."""
+"""The maximum number of documents that second stages are fitted on; docs/pool.md has the cost."""
 FEW = 200
-"""Documents of a class that each of these has all the same, where the class has them."""
-_CHECK = 0xFFFFFF  # the end of a digest
-_CHUNK = 256  # documents whose fingerprints are found together
+"""Documents of a class that each sample contains at least, if the class has them."""
+_CHECK = 0xFFFFFF  # bits of the checksum at the end of a digest
+_CHUNK = 256  # documents per batch of fingerprints
 
 
 def digests(contents: Sequence[bytes | str], reader: str | None = None) -> Digests:
-    """Digest contents; a text has the digest of its bytes in UTF-8.
+    """Digest contents; texts are encoded as UTF-8.
 
-    Those of a `reader` begin with digits of the fingerprint (`name_in_order`), so that the documents of a pool are in
-    the order that a filter has them in, and end with a checksum: documents that differ in what fingerprints pass over
-    are no copies.
+    With a `reader`, a digest starts with digits of the fingerprint (`name_in_order`), so that a pool orders documents
+    as a filter does, and ends with a checksum: documents that differ only in parts that fingerprints ignore are not
+    copies.
 
     Examples
     --------
@@ -53,7 +54,7 @@ def digests(contents: Sequence[bytes | str], reader: str | None = None) -> Diges
 
 
 def fingerprints(contents: Sequence[bytes | str], reader: str) -> list[str]:
-    """Return the fingerprints of many documents."""
+    """Return the fingerprints of documents."""
 
     def of_some(part: Sequence[bytes | str]) -> list[str]:
         return [document.fingerprint for document in documents_of((), part, reader, named=True)]
@@ -63,15 +64,15 @@ def fingerprints(contents: Sequence[bytes | str], reader: str) -> list[str]:
 
 
 def name_in_order(fingerprint: str, staged: bool) -> str:
-    """Return what documents are put in order by, and chosen: their fingerprints.
+    """Return the sort key of a document, by which it is also sampled: part of its fingerprint.
 
-    Of a pool without second stages the first eight digits are passed over: by those a filter sets messages aside.
+    A pool without second stages skips the first eight digits: a filter selects its reserve by those.
     """
     return fingerprint if staged else fingerprint[8:]
 
 
 def digests_of_names(names: Sequence[str], staged: bool) -> Digests:
-    """Return digests of fingerprints: documents that have the same one can't be told apart by them.
+    """Return digests of fingerprints; documents with equal fingerprints are indistinguishable.
 
     Examples
     --------
@@ -82,16 +83,16 @@ def digests_of_names(names: Sequence[str], staged: bool) -> Digests:
 
 
 class Distinct(NamedTuple):
-    """Documents that differ in content or class, by digest and class.
+    """Distinct documents by digest and class.
 
     Attributes
     ----------
     first : ndarray
-        The place of one copy of each.
+        The index of one copy of each.
     group : ndarray
-        For every document, which of the distinct ones it is a copy of.
+        For every document, the index of its distinct document.
     times : ndarray
-        How often each counts.
+        The weight of each.
     """
 
     first: Integers
@@ -100,7 +101,7 @@ class Distinct(NamedTuple):
 
 
 def distinct(digest: Digests, labels: Integers, times: Integers | None = None) -> Distinct:
-    """Put copies together.
+    """Group copies of the same document.
 
     Examples
     --------
@@ -116,7 +117,7 @@ def distinct(digest: Digests, labels: Integers, times: Integers | None = None) -
 
 
 def quotas(documents: Any, bound: int) -> Integers:
-    """Return how many documents of each class a sample has at most, from how many there are, copies counted.
+    """Return the maximum number of documents of each class in a sample, given the classes' sizes including copies.
 
     Examples
     --------
@@ -131,23 +132,23 @@ def quotas(documents: Any, bound: int) -> Integers:
 
 
 def reach() -> int:
-    """Return how many of the smallest digests of a class decide what is held out and what is in a sample."""
+    """Return how many of a class's smallest digests determine the held-out documents and the samples."""
     return max(int(WEIGHED / HELD_OUT), WEIGHED + SAMPLE) + FEW
 
 
 def held_out(
     labels: Integers, times: Integers, have: Integers | None = None, digest: Digests | None = None
 ) -> npt.NDArray[np.bool_]:
-    """Choose the documents that experts are weighed on: a third of each class, but at most `WEIGHED` together.
+    """Choose the documents to weight experts on: a third of each class, but at most `WEIGHED` in total.
 
     Parameters
     ----------
     labels, times : ndarray
-        Of distinct documents, in the order of their digests.
+        Of the distinct documents, in the order of their digests.
     have : ndarray, optional
-        How many there are of each class, copies counted, where only the smallest digests are given: `reach` of each.
+        The size of each class, copies included, if only its `reach` smallest digests are given.
     digest : ndarray, optional
-        Digests, where they alone decide: those in the first third of all numbers are chosen, about a third of a class.
+        Digests, to choose by their value alone: those in the lowest third of the range, about a third of a class.
     """
     have = np.bincount(labels, times).astype(np.int64) if have is None else have
     chosen, bound = np.zeros(len(labels), bool), int(WEIGHED / HELD_OUT)
@@ -164,16 +165,16 @@ def held_out(
 def turns(
     labels: Integers, times: Integers, several: bool, have: Integers | None = None, digest: Digests | None = None
 ) -> list[array[int]]:
-    """Choose the documents that experts are weighed on, those that are held out together: a third, or each in turn.
+    """Choose the documents to weight experts on, in groups that are held out together: one third, or each in turn.
 
     Parameters
     ----------
     labels, times, have, digest
         As for `held_out`.
     several : bool
-        Whether every third of each class is to be held out once, the smallest digests first, where there are no more
-        than `SAMPLE` documents: for pools with second stages, whose units only documents tell that they never saw. Of
-        a class with one or two documents none is.
+        Hold out every third of each class once, smallest digests first, if there are at most `SAMPLE` documents. Pools
+        with second stages need this: the scale of a second stage's scores is only known on documents it wasn't fitted
+        on. Classes of one or two documents are never held out.
 
     Examples
     --------
@@ -185,7 +186,7 @@ def turns(
     turn = np.full(len(labels), -1)
     for c in np.unique(labels):
         inside = np.flatnonzero(labels == c)
-        if len(inside) < 3:  # one that is held out would leave a class of which too little is known
+        if len(inside) < 3:  # holding one out would leave too few of the class
             continue
         turn[inside] = np.searchsorted([len(inside) // 3, 2 * len(inside) // 3], np.arange(len(inside)), "right")
     return [array("q", np.flatnonzero(turn == number).tolist()) for number in range(3)]
@@ -198,21 +199,21 @@ def sample(
     digest: Digests | None = None,
     have: Integers | None = None,
 ) -> Integers:
-    """Choose up to `SAMPLE` of the documents `which`, of each class by its share, but at least `FEW` or all it has.
+    """Choose up to `SAMPLE` of the documents `which`, from each class in proportion, but at least `FEW` or all it has.
 
     Parameters
     ----------
     labels : ndarray
         The classes of all documents.
     which : ndarray
-        The documents to choose from.
+        The candidates.
     weights : ndarray, optional
-        How often each document counts.
+        The weight of each document.
     digest : ndarray, optional
-        Of the contents of all documents: the smallest are chosen. None where they are in an order that has nothing to
-        do with what they say: then the first are.
+        Digests of all documents' contents: the smallest are chosen. None if the order of the documents is independent
+        of their contents: then the first are chosen.
     have : ndarray, optional
-        How many there are of each class, copies counted, where `which` are not all of them.
+        The size of each class, copies included, if `which` are not all of its documents.
     """
     which = np.asarray(which, np.int64)
     if have is None:
@@ -226,16 +227,16 @@ def sample(
 
 
 class KeptRows(NamedTuple):
-    """The documents whose rows a fit asks for after they were counted: all others are counted alone.
+    """The documents whose rows a fit keeps after counting; all remaining ones are only counted.
 
     Attributes
     ----------
     places : ndarray
-        Which they are, ascending; what follows are places among these.
+        Their indices, ascending; the fields below index into these.
     tail : ndarray
-        Those that are held out, in all turns.
+        Those held out in any turn.
     first, second : ndarray
-        Those that second stages are fitted on, before what is held out is learnt and at the end.
+        Those that second stages are fitted on: before the held-out documents are learnt, and at the end.
     """
 
     places: Integers
@@ -252,16 +253,16 @@ def kept(
     digest: Digests | None = None,
     have: Integers | None = None,
 ) -> KeptRows:
-    """Choose the documents whose rows are kept, from those that are held out together.
+    """Choose the documents whose rows are kept, given the groups of held-out documents.
 
     Parameters
     ----------
     labels, times, have
         As for `held_out`.
     held_out_together : list of sequences of int
-        As `turns` returns them.
+        The result of `turns`.
     staged : bool
-        Whether there are second stages.
+        Whether the pool has second stages.
     digest : ndarray, optional
         As for `sample`.
 

@@ -1,7 +1,7 @@
-"""Documents as a pool reads them, once: from bytes or text to the columns of each view.
+"""Documents as a pool reads them, in one pass: from bytes or text to hashed columns for each view.
 
-A message is read in its state before filters and servers handled it: without verdict fields, with one kind of line end.
-Words are cut once for all views of words.
+A message is read as it was before filters and servers handled it: without verdict fields, with normalized line ends.
+Word views share one tokenization.
 """
 
 from surebayes.kernels import kernel
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
     from surebayes.mail.message import Message
 MAX_WORD_CHARACTERS = 20_000
-"""Characters of a text that views of words read: a longer one adds nothing but time."""
+"""Characters of a text that word views read: more would only add time."""
 
 
 class Document:
-    """What a pool sees of a document: `raw` bytes, `text`, header `tokens` and a `fingerprint`, each when asked for.
+    """A document as the views see it: `raw` bytes, `text`, header `tokens` and `fingerprint`, each computed on access.
 
     Parameters
     ----------
     content : bytes or str
-        A mail (str is taken as its source), or a text.
+        A message (str is encoded as its source), or a text.
     reader : {"mail", "text"}
-        Which of the two it is.
+        The kind of document.
     """
 
     __slots__ = ("_content", "_listed", "_raw", "message", "text")
@@ -56,7 +56,7 @@ class Document:
 
     @property
     def raw(self) -> bytes:
-        """The start of a mail as views of raw bytes read it, or the text's bytes."""
+        """The normalized start of a message for byte views, or the text's bytes."""
         if self._raw is None:
             if self.message is None:
                 self._raw = self.text[:MAX_BYTES].encode("utf-8", "surrogatepass")
@@ -66,7 +66,7 @@ class Document:
 
     @property
     def tokens(self) -> "list[str]":
-        """The header tokens of a mail; a text has none."""
+        """The header tokens of a message; none for a text."""
         if self.message is None:
             return []
         from surebayes.mail.header_tokens import header_tokens
@@ -75,7 +75,7 @@ class Document:
 
     @property
     def listed_tokens(self) -> bytes:
-        """The header tokens one after the other, each after its size as uint16; made once."""
+        """The header tokens, each prefixed with its size as uint16; computed once."""
         if self._listed is None:
             from surebayes.mail.header_tokens import listed_tokens
 
@@ -83,7 +83,7 @@ class Document:
         return self._listed
 
     def header_columns(self, width: int) -> bytes:
-        """Return the columns of the header tokens."""
+        """Return the hashed columns of the header tokens."""
         if self._listed is not None:
             columns: bytes = kernel("pool").hash_listed(self._listed, width)
             return columns
@@ -95,12 +95,12 @@ class Document:
 
     @property
     def message_id(self) -> str:
-        """The Message-ID of a mail, without blanks; "" where there is none."""
+        """The Message-ID of a message without blanks; "" if missing."""
         return "" if self.message is None else self.message.plain_id
 
     @property
     def fingerprint(self) -> str:
-        """What names the content, whatever a mail server did to its envelope."""
+        """A hash of the content, independent of changes that mail servers make."""
         if self.message is not None:
             return self.message.fingerprint
         from surebayes.mail.message import fingerprint_of
@@ -109,20 +109,20 @@ class Document:
 
 
 def _message_of(raw: bytes) -> "Message":
-    """Read a mail by the reader in Python, which one that the kernel reads alone needs not import."""
+    """Parse a message in Python; a function of its own so that the kernel's path needn't import the parser."""
     from surebayes.mail.message import read_message
 
     return read_message(raw)
 
 
 def _bytes_of(content: "Any") -> bytes:
-    """Return the bytes of a mail."""
+    """Return a message's bytes."""
     content = bytes_or_text(content)
     return content.encode("utf-8", "surrogatepass") if isinstance(content, str) else bytes(content)
 
 
 def bytes_or_text(content: "Any") -> "bytes | str":
-    """Return a document as bytes or str, also one in a scalar of Arrow or a buffer."""
+    """Return a document as bytes or str, unwrapping Arrow scalars and buffers."""
     if hasattr(type(content), "as_py"):
         content = content.as_py()
     if isinstance(content, (bytes, str)):
@@ -133,7 +133,7 @@ def bytes_or_text(content: "Any") -> "bytes | str":
 
 
 class PlainMail(Document):
-    """A mail that was read together with others: of its text what the views read, and all else that they ask for."""
+    """A message from a batch that the kernel parsed: its text up to the views' limits, and whatever else they use."""
 
     __slots__ = ("_columns", "_fingerprint", "_name", "_width")
 
@@ -145,28 +145,28 @@ class PlainMail(Document):
 
     @property
     def message(self) -> "Message":  # type: ignore[override]
-        """The mail, read anew: most never ask."""
+        """The full message, parsed on access: rarely needed."""
         return _message_of(self._content)
 
     @property
     def raw(self) -> bytes:
-        """The start of the mail as views of raw bytes read it."""
+        """The normalized start of the message for byte views."""
         if self._raw is None:
             self._raw = plain_head(self._content)
         return self._raw
 
     def header_columns(self, width: int) -> bytes:
-        """Return the columns of the header tokens."""
+        """Return the hashed columns of the header tokens."""
         return super().header_columns(width) if self._columns is None or width != self._width else self._columns
 
     @property
     def message_id(self) -> str:
-        """The Message-ID, without blanks; "" where there is none."""
+        """The Message-ID without blanks; "" if missing."""
         return self.message.plain_id if self._name is None else self._name
 
     @property
     def fingerprint(self) -> str:
-        """What names the content, whatever a mail server did to its envelope."""
+        """A hash of the content, independent of changes that mail servers make."""
         return self.message.fingerprint if self._fingerprint is None else self._fingerprint
 
 
@@ -177,7 +177,7 @@ def documents_of(
     listed: bool = False,
     named: bool = False,
 ) -> "list[Document]":
-    r"""Read many documents at once, other threads running meanwhile: as far as views, and a journal, look at them.
+    r"""Parse many documents at once without the GIL, as far as views and the journal need them.
 
     Parameters
     ----------
@@ -186,16 +186,16 @@ def documents_of(
     contents : sequence of bytes or str
         The documents.
     reader : {"mail", "text"}
-        What they are.
+        Their kind.
     listed : bool
-        Whether the header tokens themselves will be asked for, and not their columns alone.
+        Whether the header tokens are needed, in addition to their columns.
     named : bool
-        Whether fingerprints and Message-IDs will be asked for.
+        Whether fingerprints and Message-IDs are needed.
 
     Returns
     -------
     list of Document
-        Their text may end where no view reads on.
+        Their texts may be truncated where no view reads on.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def documents_of(
 
 
 def limits_of(views: "Sequence[ViewSpec]") -> "tuple[int, int]":
-    """Return how many bytes of the source, and how many characters of the text, views read at most."""
+    """Return the maximum bytes of the source and characters of the text that views read."""
     raw = [view.max_bytes if view.kind == "bytes" else 4 * MAX_WORD_CHARACTERS for view in views if view.part == "raw"]
     text = [view.max_bytes if view.kind == "bytes" else MAX_WORD_CHARACTERS for view in views if view.part == "text"]
     return max(raw, default=0), max(text, default=0)
@@ -226,18 +226,18 @@ def limits_of(views: "Sequence[ViewSpec]") -> "tuple[int, int]":
 
 
 class Rows:
-    """The distinct hashed columns of documents in one view.
+    """The distinct hashed columns of documents in one view: a CSR matrix without values, or with counts.
 
     Document i has ``columns[indptr[i]:indptr[i + 1]]``, ascending.
 
     Parameters
     ----------
     indptr : buffer of int64
-        Where each document begins, and where the last one ends.
+        Start of each document, and the end of the last one.
     columns : buffer of int32
         The columns.
     times : buffer of uint32, or None
-        How often each occurs, for a view that counts.
+        Counts, for a view with term frequencies.
     """
 
     __slots__ = ("columns", "indptr", "times")
@@ -249,21 +249,21 @@ class Rows:
         return len(self.indptr) - 1
 
     def of(self, i: int) -> "Rows":
-        """Return one document as a batch of one."""
+        """Return document i as a batch of one."""
         start, end = self.indptr[i], self.indptr[i + 1]
         times = None if self.times is None else _part(self.times, start, end)
         return Rows(from_zero(end - start), _part(self.columns, start, end), times)
 
 
 def _part(numbers: "Buffer", start: int, end: int) -> bytes:
-    """Copy some numbers of 4 bytes."""
-    if type(numbers) is bytes:  # as the kernel makes them: no view of them is needed
+    """Copy a slice of 4-byte numbers."""
+    if type(numbers) is bytes:  # from the kernel: no memoryview needed
         return numbers[4 * start : 4 * end]
     return memoryview(numbers).cast("B")[4 * start : 4 * end].tobytes()
 
 
 def joined(parts: "list[Rows]") -> Rows:
-    """Put batches of documents one after the other.
+    """Concatenate batches of documents.
 
     Examples
     --------
@@ -289,7 +289,7 @@ _analyzers: "dict[tuple[object, ...], Any]" = {}
 
 
 def analyzer_of(view: ViewSpec, module: "ModuleType | None" = None) -> "Any":
-    """Return what cuts a view's terms, of the text kernel or of its reference."""
+    """Return a view's analyzer, of the text kernel or of its Python reference."""
     module = kernel() if module is None else module
     key = module, view.kind, view.low, view.high, view.max_bytes
     analyzer = _analyzers.get(key)
@@ -303,7 +303,7 @@ def analyzer_of(view: ViewSpec, module: "ModuleType | None" = None) -> "Any":
 
 
 def read_by(view: ViewSpec, document: Document) -> "bytes | str":
-    """Return what a view reads of a document."""
+    """Return a view's input from a document."""
     if view.kind == "bytes":
         seen = document.raw if view.part == "raw" else document.text[: view.max_bytes]
         return seen if isinstance(seen, bytes) else seen.encode("utf-8", "surrogatepass")
@@ -312,13 +312,13 @@ def read_by(view: ViewSpec, document: Document) -> "bytes | str":
 
 
 def _words_by(view: ViewSpec, document: Document) -> str:
-    """Return the text that a view of words cuts; a lone surrogate is no part of a word, as little as a "?"."""
+    """Return the input of a word view; a lone surrogate separates words, as "?" does."""
     seen = document.text if view.part == "text" else document.raw.decode("utf-8", "replace")
     return seen[:MAX_WORD_CHARACTERS] if len(seen) > MAX_WORD_CHARACTERS else seen
 
 
 def rows_of(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "list[Rows]":
-    """Cut documents and hash their terms: one batch of rows for each view. Words are cut once for all views of them."""
+    """Tokenize documents and hash their terms: one batch of rows per view. Word views share one tokenization."""
     if not documents:
         return [Rows(ints([0]), b"", b"" if view.times else None) for view in views]
     rows: list[Rows | None] = [None] * len(views)
@@ -367,13 +367,13 @@ def _indptr(lengths: "Buffer") -> Numbers:
     return ints(accumulate(words, initial=0))
 
 
-# ---------------------------------------------------------------------- rows as the journal keeps them
+# ---------------------------------------------------------------------- rows in the journal
 
 
 def packable(rows: "list[Rows]", i: int = 0) -> "list[bytes]":
-    """Return one document's columns in each view; then, for each view that counts, running sums of how often.
+    """Return one document's columns in each view, then cumulative counts of each view with term frequencies.
 
-    Both ascend, so that the journal packs them alike.
+    Both ascend, so the journal compresses them alike.
     """
     from array import array
     from itertools import accumulate
@@ -389,7 +389,7 @@ def packable(rows: "list[Rows]", i: int = 0) -> "list[bytes]":
 
 
 def unpackable(views: "Sequence[ViewSpec]", parts: "list[bytes]") -> "list[Rows] | None":
-    """Read what `packable` gave; None where the views are others.
+    """Invert `packable`; return None if the views differ.
 
     Examples
     --------
@@ -417,7 +417,7 @@ def unpackable(views: "Sequence[ViewSpec]", parts: "list[bytes]") -> "list[Rows]
 
 
 def taken(rows: Rows, which: "npt.NDArray[np.int64]") -> Rows:
-    """Return some of the documents, in the given order."""
+    """Select documents, in the given order."""
     import numpy as np
 
     ends, which = np.frombuffer(rows.indptr, np.int64), np.asarray(which, np.int64)

@@ -1,7 +1,7 @@
-"""The pool: views of a document, the counts of their columns, the experts on them and their weights.
+"""The pool's engine: views of a document, counts of their columns, experts on the counts, and the experts' weights.
 
-`ViewPool` is this with scikit-learn's manners, `Filter` this with a journal, `surebayes filter` this on a mapped file,
-without numpy. The same documents, views and weights give the same scores through all of them, to the last bit.
+`ViewPool` wraps it as a scikit-learn estimator, `Filter` adds a journal, and `surebayes filter` runs it on a mapped
+file without numpy. The same documents, views and weights give bit-identical scores in all three.
 """
 
 from surebayes._store_errors import BadModel
@@ -9,7 +9,7 @@ from surebayes.kernels import kernel
 from surebayes.pool.buffers import Numbers, ints, real_zeros, reals
 from surebayes.pool.document import Document, Rows, documents_of, joined, rows_of
 from surebayes.pool.specs import READERS, ExpertSpec, ViewSpec
-from surebayes.pool.table import DamageTold, FileTable, Sums, Table, lesson_entries
+from surebayes.pool.table import DamageAsBadModel, FileTable, Sums, Table, lesson_entries
 from surebayes.pool.weights import PoolWeights, contrasts_of, weights_of
 
 TYPE_CHECKING = False
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from surebayes.pool.second_stage import SecondStage
 
     Batch = tuple[list[Rows], Numbers, "Numbers | None"]
-    """Rows, the classes of all their documents, and which of these are meant."""
+    """Rows, the labels of all their documents, and the indices of the documents to use."""
 
 _kernel = kernel("pool")
 
 CHUNK = 256
-"""Documents that are cut into terms together."""
+"""Documents per batch of tokenization."""
 MANY = 512
-"""Documents from which on views are worked on side by side."""
+"""Number of documents from which on views are processed in parallel."""
 
 
 def _stage_of(expert: ExpertSpec, view: ViewSpec) -> "SecondStage":
-    """Return an expert's second stage, of which mail has none: then its module isn't imported."""
+    """Build an expert's second stage; imported here because pools of mail have none."""
     from surebayes.pool.second_stage import SecondStage
 
     return SecondStage(expert, view.times)
@@ -43,22 +43,22 @@ class Engine:
     Parameters
     ----------
     reader : {"mail", "text"}
-        What documents are.
+        The kind of documents.
     views : sequence of ViewSpec
-        Its views.
+        The views.
     classes : int
         The number of classes.
 
     Attributes
     ----------
     documents : Numbers of int
-        How many were learnt, by class.
+        Learnt documents by class.
     sums : list of Sums
         The counts of each view.
     experts : list of list
-        Those of each view, as the kernel asks them.
+        The experts of each view, as the kernel takes them.
     weights : PoolWeights
-        How much each says in the pool.
+        The experts' weights in the pool.
     """
 
     __slots__ = ("classes", "contrasts", "documents", "experts", "reader", "sums", "views", "weights")
@@ -92,14 +92,14 @@ class Engine:
 
     @property
     def beside(self) -> "list[int]":
-        """The experts that stand beside the pool: the machines of mail. Those of text are in it."""
+        """Indices of the experts outside the pool: the machines of mail. Those of text belong to the pool."""
         if self.reader != "mail":
             return []
         return [e for e, expert in enumerate([x for view in self.views for x in view.experts]) if expert.second_stage]
 
     @property
     def is_held_out_in_turns(self) -> bool:
-        """Whether each third of the documents weighs the experts, and not one alone: all of few texts do."""
+        """Whether each third of the documents is held out in turn to weight the experts, as for small sets of texts."""
         return self.reader == "text" and bool(self.stages)
 
     # ---- reading
@@ -109,32 +109,32 @@ class Engine:
         return Document(content, self.reader)
 
     def rows(self, documents: "list[Document]") -> "list[Rows]":
-        """Cut documents into terms: one batch of rows for each view."""
+        """Tokenize documents: one batch of rows per view."""
         return rows_of(self.views, documents)
 
     def cut(self, contents: "Sequence[bytes | str]") -> "list[Rows]":
-        """Read and cut any number of documents."""
+        """Read and tokenize any number of documents."""
         return [joined(list(batches)) for batches in zip(*self.cut_in_parts(contents))]
 
     def cut_in_parts(self, contents: "Sequence[bytes | str]") -> "Iterable[list[Rows]]":
-        """Read and cut any number of documents, and yield the rows of some at a time."""
+        """Read and tokenize any number of documents, yielding rows batch by batch."""
         from surebayes.pool.threads import ahead
 
         chunks = [contents[start : start + CHUNK] for start in range(0, max(len(contents), 1), CHUNK)]
         return ahead(self.cut_together, chunks) if len(chunks) > 1 else [self.cut_together(chunks[0])]
 
     def cut_together(self, contents: "Sequence[bytes | str]") -> "list[Rows]":
-        """Read and cut a few documents, on this thread."""
+        """Read and tokenize a few documents on this thread."""
         return self.rows(documents_of(self.views, contents, self.reader))
 
     # ---- scoring
 
     def asked(self) -> Numbers:
-        """Return the contrasts, -1 for a class that there is nothing yet to tell from."""
+        """Return the contrasts, with -1 for a class that has none of the documents, or all of them."""
         return ints([c if 0 < self.documents[c] < sum(self.documents) else -1 for c in self.contrasts])
 
     def knows_any(self, rows: "list[Rows]", d: int = 0) -> bool:
-        """Whether any view of a document has a column that documents were learnt with: else nothing speaks for a class.
+        """Whether any view has learnt a column of the document; otherwise there is no evidence for a class.
 
         Examples
         --------
@@ -144,7 +144,7 @@ class Engine:
         >>> [engine.knows_any(engine.cut([text])) for text in ("pills", "lunch", "")]
         [True, False, False]
         """
-        with DamageTold():
+        with DamageAsBadModel():
             for batch, sums in zip(rows, self.sums):
                 columns = batch.indptr[d + 1] - batch.indptr[d]
                 if columns:
@@ -154,9 +154,9 @@ class Engine:
         return False
 
     def opinions(self, rows: "list[Rows]", which: "Numbers | None" = None, copied: int = 0, copies: int = 0) -> Numbers:
-        """Ask every expert about documents, `which` of the rows or all: (documents, contrasts, experts).
+        """Score documents by every expert, `which` of the rows or all: (documents, contrasts, experts).
 
-        With `copies` as if each document had been learnt so many times more, as the class `copied`.
+        With `copies`, as if each document had been learnt that many more times as class `copied`.
         """
         n = len(rows[0]) if which is None else len(which)
         out = real_zeros(n * len(self.contrasts) * self.n_experts)
@@ -165,14 +165,14 @@ class Engine:
 
         def ask(v: int) -> None:
             first = sum([len(others) for others in experts[:v]])
-            with DamageTold():
+            with DamageAsBadModel():
                 _kernel.score(rows[v], sums[v], experts[v], contrasts, out, first, which, copied, copies)
 
         self.on_each_view(ask, n)
         return out
 
     def weighed(self, opinions: Numbers) -> Numbers:
-        """Return the pool's scores, (documents, contrasts)."""
+        """Return the pool's scores from the experts' opinions, (documents, contrasts)."""
         out = real_zeros(len(opinions) // max(self.n_experts, 1))
         try:
             _kernel.weigh(opinions, self.weights.values, reals(self.weights.bias), out, self.weights.bound_values)
@@ -193,23 +193,23 @@ class Engine:
         which: "Numbers | None" = None,
         weights: "Numbers | None" = None,
     ) -> None:
-        """Learn documents of these classes, exactly; the weights stay.
+        """Learn documents, exactly; the weights don't change.
 
         Parameters
         ----------
         rows : list of Rows
-            As `rows` gives them.
+            Rows from `rows`.
         labels : Numbers of int64
-            The classes of all documents of the rows.
+            The labels of all documents of the rows.
         which : Numbers of int64, optional
-            The documents that are meant.
+            The indices of the documents to learn.
         weights : Numbers of int64, optional
-            How often each counts: whole numbers of at least 1.
+            Multiplicity of each document: integers of at least 1.
         """
         self.learn_many([(rows, labels, which)], weights)
 
     def learn_many(self, batches: "Sequence[Batch]", weights: "Numbers | None" = None) -> None:
-        """Learn batches of documents, (rows, labels, which) of each: what `learn` does with one, views side by side."""
+        """Learn batches of documents (rows, labels, which), like `learn`, with views in parallel."""
         added = [0] * self.classes
         for _, labels, which in batches:
             added = [a + b for a, b in zip(added, self._by_class(labels, which, weights))]
@@ -225,7 +225,7 @@ class Engine:
             self.documents[c] += n
 
     def on_each_view(self, function: "Callable[[int], None]", documents: int) -> None:
-        """Do something for each view; for many documents on threads, because the kernel lets go of the interpreter."""
+        """Apply a function to each view; for many documents on threads, because the kernel releases the GIL."""
         if documents < MANY or len(self.views) == 1:
             for v in range(len(self.views)):
                 function(v)
@@ -241,7 +241,7 @@ class Engine:
         which: "Numbers | None" = None,
         weights: "Numbers | None" = None,
     ) -> None:
-        """Undo the learning of documents, exactly; ValueError, and nothing changed, where a sum would go below zero."""
+        """Unlearn documents, exactly; ValueError, with nothing changed, if a sum would become negative."""
         forgotten = self._by_class(labels, which, weights)
         if any(have < n for have, n in zip(self.documents, forgotten)):
             raise ValueError("Cannot forget documents that were never learnt: there are too few. Nothing was changed.")
@@ -259,11 +259,11 @@ class Engine:
 
     @property
     def in_memory(self) -> bool:
-        """Whether the counts of all views are tables in memory, and not a stack of tables in files."""
+        """Whether all counts are tables in memory, not stacks of mapped tables."""
         return all(sums.in_memory for sums in self.sums)
 
     def load(self) -> None:
-        """Read counts and second stages that are in files into memory, where a column is found at once."""
+        """Load mapped counts and second stages into memory for faster lookups."""
         for i, (sums, view, experts) in enumerate(zip(self.sums, self.views, self.experts)):
             if any(isinstance(table, FileTable) for table, _ in sums.stack):
                 self.sums[i] = sums.in_one_table(view.width, self.documents)
@@ -272,26 +272,26 @@ class Engine:
                     expert.table = Table.of_file(expert.table, view.width, 1 + len(self.contrasts))
 
     def fold(self) -> None:
-        """Put the smaller tables of counts that are stacks in files together: see `Sums.fold`."""
+        """Merge the smaller tables of mapped stacks: see `Sums.fold`."""
         for sums in self.sums:
             sums.fold()
 
     def gather(self) -> None:
-        """Keep the counts of each view as entries: see `Sums.gather`."""
+        """Convert the counts of each view to sorted entries: see `Sums.gather`."""
         for sums in self.sums:
             sums.gather()
 
     def count_one(self, rows: "list[Rows]", label: int, forget: bool) -> "list[bytes]":
-        """Learn or forget one document; return what that adds to the counts of each view, as entries of a table.
+        """Learn or forget one document; return its change to the counts of each view as table entries.
 
-        Counts in files get a small table on top; ValueError, and nothing changed, where a sum would go below zero.
+        Mapped counts get a small table on top; ValueError, with nothing changed, if a sum would become negative.
         """
         if self.in_memory:
             (self.forget if forget else self.learn)(rows, ints([label]))
             return [lesson_entries(batch, self.classes, label, forget) for batch in rows]
         before = [(sums.stack, sums.alive, list(sums.totals)) for sums in self.sums]
         if sum(self.documents) + 1 >= 2**31 or (forget and not self.documents[label]):
-            raise ValueError("Cannot count so: a pool has from 0 to 2**31 documents. Nothing was changed.")
+            raise ValueError("The number of documents must stay between 0 and 2**31. Nothing was changed.")
         try:
             for sums in self.sums:
                 sums.stack = list(sums.stack)
@@ -310,16 +310,16 @@ class Engine:
         return counted
 
     def moves(self, opinions: Numbers, scores: Numbers, label: int) -> "list[int]":
-        """Return what a document moves the weights by; nothing where there is one expert.
+        """Return the weight update for a document.
 
-        Its weight would only change the unit of the scores.
+        It is empty for a pool of one expert, whose weight would only scale the scores.
         """
         return self.weights.moves(opinions, scores, label, self.contrasts) if self.n_experts > 1 else []
 
     # ---- copies and files
 
     def copy(self) -> "Engine":
-        """Return another one with the same counts, weights and second stages."""
+        """Return a copy of counts, weights and second stages."""
         other = Engine(self.reader, self.views, self.classes, [sums.copy() for sums in self.sums])
         other.documents, other.weights, other.experts = ints(self.documents), self.weights, self.experts
         return other

@@ -1,4 +1,4 @@
-"""Explanation of a pool's score: each view's share, then its terms or the characters that its n-grams cover.
+"""Explanation of a pool's score: each view's share, split over terms or over the characters that n-grams cover.
 
 Also the firmness of a verdict: the number of contrary lessons that would change it.
 """
@@ -26,29 +26,29 @@ from surebayes.pool.weights import PoolWeights
 FloatArray = npt.NDArray[np.float64]
 
 MOST_COPIES = 10**6
-"""Copies of a document after which a verdict is said never to turn."""
+"""Number of copies of a document after which a verdict counts as irreversible."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewShare:
-    """What one view adds to a score.
+    """The contribution of one view to a score.
 
     Attributes
     ----------
     name : str
-        The view.
+        The view's name.
     share : float
-        What its experts add together: sum(contributions) + rest, or sum(characters) + rest.
+        The total contribution of its experts: sum(contributions) + rest, or sum(characters) + rest.
     terms : list of str
         Words, phrases and header tokens, the strongest first; empty for views of byte n-grams.
     contributions : float array
-        What each term adds.
+        The contribution of each term.
     text : str or None
-        For views of byte n-grams, what they read.
+        For byte n-grams, the text they read.
     characters : float array or None
-        What each character of `text` adds.
+        The contribution of each character of `text`.
     rest : float
-        What is not shown.
+        The contribution of all that isn't listed.
     """
 
     name: str
@@ -60,7 +60,7 @@ class ViewShare:
     rest: float = 0.0
 
     def spans(self, top: int | None = None) -> list[tuple[int, int, float]]:
-        """Return runs of characters that speak for the same side, as (start, stop, share), the strongest first."""
+        """Return runs of characters with contributions of one sign, as (start, stop, share), strongest first."""
         if self.characters is None or not len(self.characters):
             return []
         sign = np.sign(self.characters)
@@ -70,7 +70,7 @@ class ViewShare:
         return [(int(edges[i]), int(edges[i + 1]), float(sums[i])) for i in order if sums[i] != 0]
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
-        """Return it as values that JSON knows: at most `top` terms and spans, with the other terms in `rest`."""
+        """Return JSON values: at most `top` terms and spans, with the remainder in `rest`."""
         text = self.text or ""
         return {
             "view": self.name,
@@ -86,7 +86,7 @@ class ViewShare:
         }
 
     def highlighted(self) -> Any:
-        """Return the text for `rich`: red speaks for the positive class, green for the other, strong ones are bold."""
+        """Return the text for `rich`: red for the positive class, green for the negative, bold if strong."""
         from rich.text import Text
 
         shown = Text(self.text or "")
@@ -102,14 +102,14 @@ class ViewShare:
 
 @dataclass(frozen=True, slots=True)
 class PoolExplanation:
-    """Why a document got its score: bias + the views' shares = score.
+    """The decomposition of a document's score: bias + the views' shares = score.
 
     Attributes
     ----------
     views : list of ViewShare
-        The strongest first.
+        Strongest first.
     bias : float
-        What the pool adds whatever the document says.
+        The part of the score that doesn't depend on the document.
     score : float
         The score.
     """
@@ -119,7 +119,7 @@ class PoolExplanation:
     score: float
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
-        """Return the bias and each view as values that JSON knows, with at most `top` terms and spans of each.
+        """Return JSON values: the bias and each view, with at most `top` terms and spans of each.
 
         Examples
         --------
@@ -140,18 +140,18 @@ class PoolExplanation:
 
 
 Explained: TypeAlias = PoolExplanation | list[PoolExplanation]
-"""Why a document is judged as it is: of more than two classes, one explanation for each."""
+"""The explanation of a score; with more than two classes, one explanation per class."""
 
 
 def explanation_of(explained: Explained, classes: Sequence[str], label: str) -> PoolExplanation:
-    """Return the explanation of the class that was said; of the first one where none was."""
+    """Return the explanation for a label; without one, that of the first class."""
     if isinstance(explained, PoolExplanation):
         return explained
     return explained[classes.index(label) if label in classes else 0]
 
 
 def _shown(view: ViewShare) -> str:
-    """Return what a view says about a document, for a notebook: its text with colours, or its terms with bars."""
+    """Render a view for a notebook: coloured text, or terms with bars."""
     from surebayes.notebook import html
 
     title = html.sentence(f"{view.name}: {view.share:+.2f}", soft=True)
@@ -161,7 +161,7 @@ def _shown(view: ViewShare) -> str:
 
 
 def explain(engine: Engine, document: Document, k: int, top: int | None = None) -> PoolExplanation:
-    """Return what each view adds to the score of contrast k, and within it each term or character."""
+    """Decompose the score of contrast k by view, and each view by term or character."""
     bias, first, shares = float(engine.weights.bias[k]), 0, []
     silent = engine.asked()[k] < 0
     for v, (view, rows) in enumerate(zip(engine.views, engine.rows([document]))):
@@ -178,19 +178,19 @@ def explain(engine: Engine, document: Document, k: int, top: int | None = None) 
 
 
 class _ExpertShare:
-    """What an expert adds to the pool's score of a contrast: its weight times its opinion, bounded."""
+    """An expert's contribution to the pool's score of a contrast: its weight times its bounded opinion."""
 
     def __init__(self, weights: PoolWeights, k: int, e: int) -> None:
         self.weight, self.weights, self.place = weights.of_contrast(k)[e], weights, (k, e)
 
     def counts_as(self, opinion: float) -> float:
-        """Return what an opinion adds to the score."""
+        """Return the contribution of an opinion to the score."""
         return self.weight * self.weights.bounded(*self.place, opinion)
 
     def share(self, opinion: float, without: float) -> float:
-        """Return what each part of an opinion adds for its size; `without` any terms it is this large.
+        """Return the contribution per unit of an opinion, given the opinion `without` any terms.
 
-        The terms share what they add together in proportion: with bounds, a chord of the curve.
+        Terms share the total in proportion: with bounds, this is a chord of the curve.
         """
         if self.weights.bounds is None:
             return self.weight
@@ -200,7 +200,7 @@ class _ExpertShare:
 
 
 def in_order(shares: list[ViewShare], bias: float) -> PoolExplanation:
-    """Put the strongest view first, and add everything up."""
+    """Sort views by strength and add up the score."""
     shares.sort(key=lambda share: -abs(share.share))
     return PoolExplanation(shares, bias, bias + sum(share.share for share in shares))
 
@@ -212,7 +212,7 @@ def _columns(rows: Rows) -> npt.NDArray[np.int32]:
 def _column_shares(
     engine: Engine, v: int, rows: Rows, k: int, voices: Sequence[_ExpertShare]
 ) -> tuple[FloatArray, float]:
-    """Return what each column of one document adds to the pool's score, and what the experts add without any."""
+    """Return the contribution of each column of one document, and of the experts without any columns."""
     columns, sums, c = _columns(rows).tolist(), engine.sums[v], engine.contrasts[k]
     total, constant = np.zeros(len(columns)), 0.0
     counts = reference.counts_of(sums, columns)
@@ -235,7 +235,7 @@ def _column_shares(
 
 
 def terms_of(view: ViewSpec, document: Document) -> tuple[list[bytes], npt.NDArray[np.int32]]:
-    """Return every occurrence of a term in a document, in order, and its column."""
+    """Return every occurrence of a term in a document, in order, with its column."""
     terms: list[bytes] = list(analyzer_of(view, text_reference).tokens(read_by(view, document)))
     if view.tokens:
         terms += [token.encode("utf-8", "replace") for token in document.tokens]
@@ -245,7 +245,7 @@ def terms_of(view: ViewSpec, document: Document) -> tuple[list[bytes], npt.NDArr
 def _view_share(
     view: ViewSpec, document: Document, columns: npt.NDArray[np.int32], shares: FloatArray, top: int | None
 ) -> ViewShare:
-    """Return what a view adds, by term or by character."""
+    """Return a view's contribution, by term or by character."""
     total = float(shares.sum())
     terms, where = terms_of(view, document)
     place = np.searchsorted(columns, where)
@@ -263,7 +263,7 @@ def _view_share(
 
 
 def _on_characters(view: ViewSpec, document: Document, each: FloatArray) -> tuple[str, FloatArray]:
-    """Spread the shares of byte n-grams over the characters that they cover."""
+    """Distribute the shares of byte n-grams over the characters they cover."""
     source = (document.raw if view.part == "raw" else document.text)[: view.max_bytes]
     text = source.decode("latin-1") if isinstance(source, bytes) else source
     raw = source if isinstance(source, bytes) else source.encode("utf-8", "surrogatepass")
@@ -285,7 +285,7 @@ def _on_characters(view: ViewSpec, document: Document, each: FloatArray) -> tupl
 
 
 def reasons(engine: Engine, document: Document, k: int, top: int = 10) -> list[tuple[str, float]]:
-    """Return the strongest words, header tokens and passages, with what each adds to the score of contrast k."""
+    """Return the strongest words, header tokens and passages with their contributions to contrast k."""
     by_text: dict[str, float] = {}
     for view in explain(engine, document, k).views:
         for term, share in zip(view.terms, view.contributions):
@@ -301,10 +301,10 @@ def reasons(engine: Engine, document: Document, k: int, top: int = 10) -> list[t
 def reversal(
     engine: Engine, rows: list[Rows], as_class: int, turned: Callable[[Numbers], bool], times: int = 1
 ) -> float:
-    """Return how many times a document would have to be learnt as a class until `turned(scores)`; inf if never.
+    """Return how many copies of a document would have to be learnt as a class until `turned(scores)`; inf if never.
 
-    Scores are those of the counts with so many copies of the document, `times` for each lesson; weights and second
-    stages stay as they are.
+    Scores are computed with so many added copies of the document, `times` per lesson; weights and second stages stay
+    fixed.
     """
 
     def at(copies: int) -> bool:
@@ -325,7 +325,7 @@ def reversal(
 def given_shares(
     model: GivenView, documents: list[Any], k: int, weights: Sequence[float], top: int | None
 ) -> list[ViewShare]:
-    """Return what a view of the caller's own adds to the scores of documents."""
+    """Return the contributions of a custom view to the scores of documents."""
     shares = []
     scores = model.scores(documents)[0, k]
     for e, (name, weight) in enumerate(zip(model.names, weights)):

@@ -1,7 +1,7 @@
-"""The one place where experts are weighed and second stages are fitted: on documents that experts have not learnt.
+"""Fitting of a pool's weights and second stages, on documents that the experts haven't learnt.
 
-Whoever trains a pool supplies its `FitDocuments`: `ViewPool`, a filter's training, `tune`, filters that are merged or
-counted anew, a cluster. The weighing, and the choice of documents for second stages, is the same for each.
+Every kind of training supplies its `FitDocuments`: `ViewPool`, a filter's training, `tune`, merging and recounting of
+filters, and clusters. The weighting and the choice of documents are the same for all of them.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from surebayes.pool.weights import FEWEST, way_to_weigh, weigh
 
 Opinions = npt.NDArray[np.float64]
 Tell = Callable[[str, int, int], object]
-"""Is told what is done ("reading", "weighing", "fitting"), how much of it is, and of how much."""
+"""Progress callback: phase ("reading", "weighing", "fitting"), amount done, total."""
 Placed = tuple[list[Rows], Integers, Integers]
-"""Rows of each view, the places in them that are meant, and which of the documents these are."""
+"""Rows of each view, the positions of the selected documents in them, and the documents' indices."""
 
 
 class FitDocuments(ABC):
-    """The documents that a fit asks for, as whoever trains the pool has them.
+    """The documents of a fit; subclasses fetch their rows.
 
     Parameters
     ----------
     labels : ndarray of int64
-        Their classes. The order of the documents is that of their contents' digests, so that it is the same for all
-        who train the same pool.
+        Labels. The documents are sorted by digests of their contents, so the order is the same wherever the same pool
+        is trained.
     times : ndarray of int64, optional
-        How often each counts.
+        Multiplicity of each.
     """
 
     def __init__(self, labels: Integers, times: Integers | None = None) -> None:
@@ -44,10 +44,10 @@ class FitDocuments(ABC):
 
     @abstractmethod
     def batches(self, which: Integers) -> Iterable[Placed]:
-        """Yield the rows of some of the documents, in any order, as many together as are at hand."""
+        """Yield the rows of some documents, in any order and in batches of any size."""
 
     def rows(self, engine: Engine, which: Integers) -> tuple[list[Rows], Integers]:
-        """Return the rows of some of the documents, and their places in them; of views with second stages alone."""
+        """Return rows of some documents and their positions, for views with second stages only."""
         staged, parts, order = _staged_views(engine), [], []
         for rows, meant, at in self.batches(which):
             parts.append([taken(rows[v], meant) if v in staged else _NONE for v in range(len(rows))])
@@ -57,7 +57,7 @@ class FitDocuments(ABC):
         return together, in_order.astype(np.int64)
 
     def opinions(self, engine: Engine, which: Integers) -> Opinions:
-        """Return what experts say of some of the documents: (documents, contrasts, experts)."""
+        """Return the experts' scores of some documents: (documents, contrasts, experts)."""
         result = np.empty((len(which), len(engine.contrasts), engine.n_experts))
 
         def ask(batch: Placed) -> tuple[Integers, Opinions]:
@@ -70,12 +70,12 @@ class FitDocuments(ABC):
         return result
 
     def unlearnt(self, engine: Engine, chosen: KeptRows) -> Opinions:
-        """Return what experts say of the documents that are held out, second stages fitted on the others."""
+        """Return the experts' scores of the held-out documents, with second stages fitted on the remaining ones."""
         freeze_on(engine, self, chosen.first)
         return self.opinions(engine, chosen.tail)
 
     def learn(self, engine: Engine, which: Integers) -> None:
-        """Have a pool learn some of the documents."""
+        """Learn some of the documents."""
         for rows, meant, at in self.batches(which):
             labels = np.zeros(len(rows[0]), np.int64)
             labels[meant] = self.labels[at]
@@ -89,18 +89,18 @@ _NONE = Rows(ints([0]), b"")
 
 
 class KeptDocuments(FitDocuments):
-    """Documents whose rows are in memory.
+    """Documents with their rows in memory.
 
     Parameters
     ----------
     rows : list of Rows
-        One batch for each view.
+        One batch per view.
     labels, times
         As for `FitDocuments`.
     held : ndarray of int64, optional
-        The documents that the rows are of, where they are not of all: those that are held out.
+        The documents that have rows, if not all: the held-out ones.
     staged : list of Rows, optional
-        Where there are such: the rows of all documents, of views with second stages.
+        With second stages: the rows of all documents, for their views.
     """
 
     def __init__(
@@ -115,16 +115,16 @@ class KeptDocuments(FitDocuments):
         self._rows, self._held, self._staged = rows, held, rows if staged is None else staged
 
     def batches(self, which: Integers) -> Iterable[Placed]:
-        """Yield all at once."""
+        """Yield all rows as one batch."""
         return [(self._rows, which if self._held is None else np.searchsorted(self._held, which), which)]
 
     def rows(self, engine: Engine, which: Integers) -> tuple[list[Rows], Integers]:
-        """Return all rows, and which of them are meant."""
+        """Return all rows and the positions of the selected documents."""
         return self._staged, which
 
 
 def _staged_views(engine: Engine) -> list[int]:
-    """Return the views that have a second stage."""
+    """Return the indices of views with a second stage."""
     return [v for v, experts in enumerate(engine.experts) if not all(isinstance(e, ExpertSpec) for e in experts)]
 
 
@@ -140,24 +140,24 @@ def fit(
     fewest: int = FEWEST,
     tell: Tell | None = None,
 ) -> None:
-    """Weigh the experts of a pool by what they say of documents that they have not learnt, and fit its second stages.
+    """Weight the experts by their scores of documents they haven't learnt, and fit the second stages.
 
     Parameters
     ----------
     engine : Engine
-        A pool that has learnt all documents but those of a single turn, which it learns on the way.
+        A pool that has learnt all documents, except those of a single turn, which are learnt here.
     documents : FitDocuments
-        Those whose rows are asked for.
+        The documents with rows.
     chosen : KeptRows
-        Which of them are held out, and which second stages are fitted on.
+        The held-out documents, and those for second stages.
     turns : list of Numbers of int64
-        The documents that are held out together, for each turn; without any the weights stay as they are.
+        The groups of documents held out together; if empty, the weights stay as they are.
     how : str
         See `surebayes.pool.weights.weigh`.
     fewest : int
-        Held-out documents that both sides of a contrast need in each turn.
+        Held-out documents needed on both sides of a contrast in each turn.
     tell : callable, optional
-        Is told what is done, how much of it is, and of how much.
+        Progress callback.
     """
     tell = tell or _silent
     if len(turns) > 1:
@@ -173,7 +173,7 @@ def fit(
 
 
 def _silent(what: str, done: int, total: int) -> None:
-    """Tell nobody."""
+    """Ignore progress."""
 
 
 def fit_contents(
@@ -186,22 +186,22 @@ def fit_contents(
     digest: Digests | None = None,
     tell: Tell | None = None,
 ) -> None:
-    """Have a pool that has learnt nothing learn documents, and fit its weights and second stages.
+    """Train an empty pool: learn documents, and fit weights and second stages.
 
     Parameters
     ----------
     engine : Engine
         The pool.
     contents : sequence of bytes or str
-        The documents. The rows of those that nothing is fitted on are dropped when they are counted.
+        The documents. Rows are dropped once counted, unless something is fitted on them.
     labels, weights
         As for `Engine.learn`.
     turns, how
         As for `fit`.
     digest : ndarray, optional
-        Digests of the contents, unless the documents are in an order that has nothing to do with what they say.
+        Digests of the contents, unless the order of the documents is independent of their contents.
     tell : callable, optional
-        Is told what is done, how much of it is, and of how much.
+        Progress callback.
     """
     truth, tell = np.frombuffer(labels, np.int64), tell or _silent
     times = None if weights is None else np.frombuffer(weights, np.int64)
@@ -227,9 +227,9 @@ def _counted(
     chosen: KeptRows,
     tell: Tell,
 ) -> KeptDocuments:
-    """Learn all documents but those that are held out, some at a time.
+    """Learn all documents but the held-out ones, in batches.
 
-    Kept are the rows of what is held out, and of views with second stages those of all that these are fitted on.
+    Return the rows of held-out documents, and for views with second stages the rows that these are fitted on.
     """
     tail, held = chosen.places[chosen.tail], list[list[Rows]]()
     views, staged = set(_staged_views(engine)), list[list[Rows]]()
@@ -251,7 +251,7 @@ def _counted(
 def _in_parts(
     engine: Engine, contents: Sequence[bytes | str], which: Integers, tell: Tell
 ) -> Iterable[tuple[list[Rows], Integers]]:
-    """Yield the rows of documents, some at a time, and which they are."""
+    """Yield the rows of documents in batches, with the documents' indices."""
     done = 0
     for rows in engine.cut_in_parts([contents[d] for d in which]) if len(which) else ():
         yield rows, which[done : done + len(rows[0])]
@@ -260,7 +260,7 @@ def _in_parts(
 
 
 def _buffer(times: Integers | None, which: Integers) -> Numbers | None:
-    """Return how often documents count, as the kernel takes it."""
+    """Return multiplicities as a buffer for the kernel."""
     return None if times is None else memoryview(times[which])
 
 
@@ -270,7 +270,7 @@ def _buffer(times: Integers | None, which: Integers) -> Numbers | None:
 def _weigh(
     engine: Engine, opinions: Opinions, documents: FitDocuments, tail: Integers, how: str, fewest: int, turns: int = 1
 ) -> None:
-    """Weigh the experts by their opinions of documents that they had not learnt."""
+    """Weight the experts by their scores of documents they haven't learnt."""
     if engine.n_experts < 2:
         return
     truth = documents.labels[tail]
@@ -285,7 +285,7 @@ def _weigh(
 def _weigh_in_turns(
     engine: Engine, documents: FitDocuments, turns: Sequence[Numbers], how: str, fewest: int, tell: Tell
 ) -> None:
-    """Weigh the experts by opinions of documents that were learnt, each of experts that know none of its turn."""
+    """Weight the experts by scores of learnt documents, each scored by experts without the documents of its turn."""
     from surebayes.pool.second_stage import MOST_IN_TURNS
 
     together = np.array([d for tail in turns for d in tail], np.int64)
@@ -313,7 +313,7 @@ def _weigh_in_turns(
 
 
 def _all_rows(documents: FitDocuments, which: Integers) -> list[Rows]:
-    """Return the rows of documents in their order, in all views."""
+    """Return the rows of documents in order, in all views."""
     parts, order = [], []
     for rows, meant, at in documents.batches(which):
         whole = len(meant) == len(rows[0]) and bool((meant == np.arange(len(meant))).all())
@@ -324,7 +324,7 @@ def _all_rows(documents: FitDocuments, which: Integers) -> list[Rows]:
 
 
 def _without(engine: Engine, rows: list[Rows], labels: Integers, which: Integers, times: Integers | None) -> Engine:
-    """Return a pool of the same experts that has not learnt some of the documents, to be asked only."""
+    """Return a read-only pool of the same experts without some of the documents."""
     rest = Engine(engine.reader, engine.views, engine.classes, list(engine.sums))
     weights = None if times is None else memoryview(times)
 
@@ -341,7 +341,7 @@ def _without(engine: Engine, rows: list[Rows], labels: Integers, which: Integers
 
 
 def freeze_on(engine: Engine, documents: FitDocuments, which: Integers) -> None:
-    """Fit the second stages on these documents, whose counts the pool has."""
+    """Fit the second stages on documents that the pool has learnt."""
     if not engine.stages or not len(which):
         return
     rows, places = documents.rows(engine, which)
@@ -361,20 +361,20 @@ def freeze(
     times: Integers | None = None,
     most: int | None = None,
 ) -> None:
-    """Fit the second stages on documents whose counts the pool has: `which` of the rows, or all.
+    """Fit the second stages on learnt documents: `which` of the rows, or all.
 
     Parameters
     ----------
     engine : Engine
         The pool.
     rows : list of Rows
-        One batch for each view that has a second stage, and anything for the others.
+        One batch per view with a second stage; ignored for all remaining views.
     labels, times : ndarray of int64
-        Of the documents of the rows: their classes, and how often each counts.
+        The labels and multiplicities of the rows' documents.
     which : ndarray of int64, optional
-        Which of them are meant.
+        The indices of the documents to fit on.
     most : int, optional
-        After how many passes fitting ends.
+        Maximum number of passes.
     """
     if not engine.stages:
         return

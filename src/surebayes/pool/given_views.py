@@ -1,4 +1,4 @@
-"""Views of one's own: vectorizers and classifiers that follow scikit-learn's conventions, as experts of a pool."""
+"""Custom views: vectorizers and classifiers that follow scikit-learn's conventions, as experts of a pool."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ IntArray = npt.NDArray[Any]
 
 
 class GivenEngine:
-    """A pool of views of one's own, asked as `surebayes.pool.engine.Engine` is; its rows are the documents.
+    """A pool of custom views with the interface of `surebayes.pool.engine.Engine`; its rows are the documents.
 
     Parameters
     ----------
     views : list of (name, vectorizer, classifier)
-        The experts; those with equal vectorizers share their rows.
+        The experts; those with equal vectorizers share rows.
     classes : int
         The number of classes.
     """
@@ -41,16 +41,16 @@ class GivenEngine:
         return [name for model in self.models for name in model.names]
 
     def cut(self, contents: Sequence[Any]) -> Sequence[Any]:
-        """Documents stay as they are until the vectorizers see them."""
+        """Return the documents unchanged: the vectorizers transform them later."""
         return contents
 
     def opinions(self, documents: Sequence[Any], which: Numbers | None = None) -> FloatArray:
-        """Ask every expert about documents, `which` of them or all: (documents, contrasts, experts)."""
+        """Score documents by every expert, `which` of them or all: (documents, contrasts, experts)."""
         documents = documents if which is None else [documents[i] for i in which]
         return np.concatenate([model.scores(documents) for model in self.models], axis=2)
 
     def weighed(self, opinions: Numbers) -> FloatArray:
-        """Return the pool's scores, (documents, contrasts)."""
+        """Return the pool's scores from the experts' opinions, (documents, contrasts)."""
         shape = len(self.contrasts), len(self.names)
         weights = np.frombuffer(self.weights.values).reshape(shape)
         scores: FloatArray = np.einsum("nce,ce->nc", np.reshape(opinions, (-1, *shape)), weights)
@@ -65,7 +65,7 @@ class GivenEngine:
         how: str,
         weights: array[int] | None = None,
     ) -> None:
-        """As `fit_contents`, but that nothing is left out; vectorizers learn from training documents only."""
+        """Like `fit_contents`, but every document is used; vectorizers are fitted on training documents only."""
         (held_out,) = turns
         truth, out = np.array(labels), np.isin(np.arange(len(labels)), held_out)
         times = None if weights is None else np.array(weights)
@@ -95,7 +95,7 @@ class GivenEngine:
             model.learn([documents[i] for i in meant], np.array([labels[i] for i in meant]), times)
 
     def forget(self, documents: Sequence[Any], labels: array[int]) -> None:
-        """Forget documents by the classifiers' forget; nothing is changed where one of them refuses."""
+        """Forget documents by the classifiers' forget; nothing changes if one of them can't."""
         done: list[GivenView] = []
         try:
             for model in self.models:
@@ -106,18 +106,18 @@ class GivenEngine:
                 model.learn(documents, np.array(labels))
             raise
 
-    def able(self, method: str) -> None:
-        """Refuse what a classifier can't do."""
+    def require(self, method: str) -> None:
+        """Raise an error if a classifier has no such method."""
         for model in self.models:
-            model.able(method)
+            model.require(method)
 
     def moves(self, opinions: Numbers, scores: Numbers, label: int) -> list[int]:
-        """Return what a document moves the weights by."""
+        """Return the weight update for a document."""
         return self.weights.moves(np.ravel(opinions), np.ravel(scores), label, self.contrasts)
 
 
 class GivenView:
-    """A vectorizer and classifiers of one's own: whatever follows scikit-learn's conventions. Rows are documents."""
+    """A custom vectorizer and its classifiers, following scikit-learn's conventions. Rows are documents."""
 
     def __init__(self, vectorizer: Any, experts: Sequence[tuple[str, Any]], n_classes: int, contrasts: Sequence[int]):
         from sklearn.base import clone
@@ -128,7 +128,7 @@ class GivenView:
         self.fitted = False
 
     def fit(self, documents: Sequence[Any], labels: IntArray, weights: IntArray | None = None) -> None:
-        """Fit vectorizer and classifiers anew."""
+        """Fit fresh clones of the vectorizer and the classifiers."""
         from sklearn.base import clone
 
         self.vectorizer = clone(self.vectorizer)
@@ -136,8 +136,8 @@ class GivenView:
         self.experts = [clone(expert).fit(rows, labels, **_weighed(weights)) for expert in self.experts]
         self.fitted = True
 
-    def able(self, method: str) -> None:
-        """Refuse what a classifier can't do."""
+    def require(self, method: str) -> None:
+        """Raise an error if a classifier has no such method."""
         for name, expert in zip(self.names, self.experts):
             if not hasattr(expert, method):
                 raise ValueError(
@@ -171,7 +171,7 @@ class GivenView:
         return result
 
     def explain(self, documents: Sequence[Any], e: int) -> list[Any] | None:
-        """Let the classifier explain itself, if it can."""
+        """Return the classifier's explanations, if it has an `explain` method."""
         expert = self.experts[e]
         if not self.fitted or not hasattr(expert, "explain"):
             return None

@@ -1,12 +1,12 @@
-"""The second stage: a frozen linear model on a view's rows, what terms say together from what each says alone.
+"""The second stage: a frozen linear model on a view's rows, which captures correlations that Naive Bayes ignores.
 
-The first stage weighs the terms. "log-odds": by the uniform model's log-odds of a class against the rest (Kolcz & Yih,
-section 5.2, with a support vector machine for the second stage). "idf": by log((1 + n) / (1 + df)) + 1, the same for
-all classes, so that the machines of many classes share their rows; where the view counts, times 1 + log of how often.
-Rows are scaled to length 1. Learning and forgetting leave it as it was fitted.
+The first stage weights the terms. "log-odds": by the uniform model's log-odds of a class against the rest (Kolcz & Yih,
+section 5.2, with a support vector machine as second stage). "idf": by log((1 + n) / (1 + df)) + 1, the same for all
+classes, so that the machines of many classes share rows; with term frequencies, times 1 + log of the count. Rows are
+scaled to length 1. Learning and forgetting don't change a second stage.
 
-What is kept of a column is its strength, which a row's length is of, and a coefficient for each contrast, all of 4
-bytes: a table like that of counts, in memory or in a file.
+Each column has a strength, from which a row's length is computed, and a coefficient for each contrast, all of 4 bytes:
+a table like that of counts, in memory or in a file.
 """
 
 from surebayes._store_errors import BadModel
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 _kernel = kernel("pool")
 
 ENOUGH, MOST = 0.3, 8
-"""How far from that of the best machine a gradient may be when fitting ends, and after how many passes it always does.
+"""Gradient tolerance at which fitting stops, and the maximum number of passes.
 
-Fitted so, a machine on tf-idf of byte n-grams has the AUC_0.1 of one that is fitted to the end within .001 on movie
-reviews, SMS and the twenty newsgroups, in a fifth of the CPU; one on their log-odds on movie reviews, SMS and
+With these, on tf-idf of byte n-grams, the AUC_0.1 of a machine is within .001 of a fully converged one on movie
+reviews, SMS and the twenty newsgroups, in a fifth of the CPU time; on their log-odds, on movie reviews, SMS and
 Ling-Spam, in a third to two thirds of it."""
 MOST_IN_TURNS = 4
-"""Passes of a machine that is fitted only to weigh it, without a third of the documents.
+"""Passes of a machine that is fitted without a third of the documents, only to be weighted.
 
-`python benchmarks/choose_views.py passes` chose them: weighing takes a seventh less CPU than with 8."""
+Chosen by `python benchmarks/choose_views.py passes`: weighting takes a seventh less CPU time than with 8."""
 
 
-_LARGEST = 1e9  # rows have length 1: no machine's intercept is near it
+_LARGEST = 1e9  # rows have length 1: a real intercept is far smaller
 
 
 def intercepts_of(values: "Iterable[float]") -> Numbers:
-    """Return intercepts that were read from somewhere; BadModel where they can't be those of a machine.
+    """Validate intercepts from a file; BadModel if they are not plausible.
 
     Examples
     --------
@@ -63,18 +63,18 @@ def intercepts_of(values: "Iterable[float]") -> Numbers:
 
 
 class SecondStage:
-    """A second stage as the kernel reads it.
+    """A second stage in the kernel's representation.
 
     Parameters
     ----------
     spec : ExpertSpec
-        What it is.
+        Its specification.
     counted : bool
-        Whether rows say how often, and it listens.
+        Whether rows have counts and the machine uses them.
     table : Table, FileTable or None
-        Strength and coefficients by column; None before it is fitted, when its opinion is 0.
+        Strength and coefficients by column; None before fitting, when all scores are 0.
     intercepts : sequence of float
-        One for each contrast.
+        One per contrast.
     """
 
     __slots__ = ("counted", "intercepts", "spec", "table")
@@ -91,19 +91,19 @@ class SecondStage:
 
     @property
     def name(self) -> str:
-        """What explanations call it."""
+        """The name in explanations."""
         return self.spec.name
 
     def fresh(self) -> "SecondStage":
-        """Return one like it that isn't fitted."""
+        """Return an unfitted copy."""
         return SecondStage(self.spec, self.counted)
 
     def entries(self) -> bytes:
-        """Return its table as a file has it; nothing before it is fitted."""
+        """Return its table in file format; empty before fitting."""
         if self.table is None:
             return b""
         if not isinstance(self.table, Table):
-            raise TypeError("A second stage that lies in a file can't be written again.")
+            raise TypeError("A second stage that is mapped from a file can't be serialized.")
         return self.table.entries()
 
     def __reduce__(self) -> "tuple[Any, ...]":
@@ -120,26 +120,26 @@ class SecondStage:
         weights: "IntArray | None" = None,
         most: "int | None" = None,
     ) -> None:
-        """Learn from documents whose counts the sums have.
+        """Fit on documents that the sums already contain.
 
         Parameters
         ----------
         sums : Sums
             The counts.
         documents : int
-            How many documents they are of.
+            The number of documents in the counts.
         rows : Rows
             Documents.
         which : ndarray of int
-            Those of them that the model is fitted on.
+            The indices of the documents to fit on.
         labels : ndarray of int
-            Their classes.
+            Their labels.
         contrasts : list of int
-            The classes to tell from the rest; for log-odds there can be one only.
+            The classes to separate from the rest; only one for log-odds.
         weights : ndarray, optional
-            How often each counts.
+            Multiplicity of each.
         most : int, optional
-            After how many passes fitting ends.
+            Maximum number of passes.
         """
         import numpy as np
 
@@ -169,7 +169,7 @@ class SecondStage:
 
 
 def arrays_of(table: Table) -> "tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]":
-    """Return a table in memory as arrays, without a copy: place (1 + row, or 0) and values (rows, each)."""
+    """Return a table in memory as arrays without copying: place (1 + row, or 0) and values (rows, each)."""
     import numpy as np
 
     place = np.frombuffer(table.place, np.int32)
@@ -177,7 +177,7 @@ def arrays_of(table: Table) -> "tuple[npt.NDArray[np.int32], npt.NDArray[np.int3
 
 
 def _of_all_classes(counts: "npt.NDArray[np.int32]") -> "IntArray":
-    """Return the documents of each row; of two classes ten times as fast as `sum`."""
+    """Return each row's documents over all classes; for two classes ten times as fast as `sum`."""
     import numpy as np
 
     return np.add(counts[:, 0], counts[:, 1], dtype=np.int64) if counts.shape[1] == 2 else counts.sum(1)
@@ -197,9 +197,9 @@ def log_odds_of_rows(counts: "npt.NDArray[np.int32]", sums: Sums, c: int, smooth
 
 
 def _table_of(counted: Table, strength: "npt.NDArray[np.float32]", each: int) -> Table:
-    """Return a table of the columns that have a strength, their coefficients 0; by row of the table of counts.
+    """Return a table of the columns with a strength, with coefficients 0, indexed like the table of counts.
 
-    It finds columns where the counts have them, unless those without a strength took more room than places of its own.
+    It shares the counts' index, unless the columns without a strength would take more memory than an index of its own.
     """
     import numpy as np
 
@@ -210,7 +210,7 @@ def _table_of(counted: Table, strength: "npt.NDArray[np.float32]", each: int) ->
     else:
         table, place = Table(counted.width, each), arrays_of(counted)[0]
         number = np.append(np.int32(0), np.cumsum(used, dtype=np.int32) * used)
-        np.take(number, place, out=np.frombuffer(table.place, np.int32), mode="clip")  # "raise" makes a copy first
+        np.take(number, place, out=np.frombuffer(table.place, np.int32), mode="clip")  # "raise" would copy first
         table.values, table.size = zeros(4 * each * n_used), n_used
         strength = strength[used]
     if table.size:

@@ -1,7 +1,7 @@
 """Specifications of a pool's views and experts, as plain values.
 
-A manifest holds them as JSON, and nothing else describes a view. `surebayes filter` imports this module and starts in
-milliseconds: no dataclasses, no numpy.
+They are stored as JSON in the manifest, the only description of a view. `surebayes filter` imports this module and
+starts in milliseconds: no dataclasses, no numpy.
 """
 
 from math import isfinite
@@ -10,9 +10,9 @@ from surebayes._store_errors import BadModel
 from surebayes.record import Record
 
 READERS = ("mail", "text")
-"""What documents can be: mails as they came, or plain text."""
+"""Kinds of documents: raw messages, or plain text."""
 MODELS = ("pool", "words")
-"""The sets of views that have a name."""
+"""Named sets of views."""
 MAX_WIDTH = 2**31 - 1
 
 TYPE_CHECKING = False
@@ -26,17 +26,17 @@ class ExpertSpec(Record):
     Parameters
     ----------
     smoothing : float
-        What is added to counts.
+        The smoothing constant added to counts.
     top : int, default=0
-        How many of a document's strongest terms it listens to; 0: all.
+        Number of a document's strongest terms to use; 0: all.
     second_stage : {None, "log-odds", "idf"}
-        None: an opinion, ``OpinionPoolNB(weight="abs", weighting="scoring", selection="posthoc")`` on the current
-        counts (Kolcz & Yih, eqs. (3)-(4)). Otherwise a frozen linear model on rows that are weighed so; see
+        None: ``OpinionPoolNB(weight="abs", weighting="scoring", selection="posthoc")`` on the current counts (Kolcz &
+        Yih, eqs. (3)-(4)). Otherwise a frozen linear model on rows with these term weights; see
         `surebayes.pool.second_stage`.
     least : int, default=1
-        In how many documents a term must be for the second stage to see it.
+        Minimum document frequency of terms in the second stage.
     cost : float, default=1.0
-        What an error costs the second stage: C of a support vector machine.
+        C of the second stage's support vector machine.
 
     Examples
     --------
@@ -54,13 +54,13 @@ class ExpertSpec(Record):
 
     @property
     def name(self) -> str:
-        """What explanations call it."""
+        """The name in explanations."""
         if self.second_stage is not None:
             return f"second stage on {self.second_stage}"
         return f"smoothing {self.smoothing:g}" + (f", best {self.top}" if self.top else "")
 
     def to_json(self) -> "dict[str, Any]":
-        """Return it as plain values."""
+        """Return JSON values."""
         if self.second_stage is None:
             return {"smoothing": self.smoothing, "top": self.top or None}
         fields = {"second_stage": self.second_stage, "smoothing": self.smoothing, "least": self.least}
@@ -68,7 +68,7 @@ class ExpertSpec(Record):
 
     @classmethod
     def from_json(cls, value: object) -> "ExpertSpec":
-        """Read it back; BadModel where it can't be one."""
+        """Parse JSON values; BadModel if they are invalid."""
         fields = _object(value, "an expert")
         smoothing, cost = _positive(fields, "smoothing"), _positive(fields, "cost", 1.0)
         stage = fields.get("second_stage")
@@ -79,28 +79,28 @@ class ExpertSpec(Record):
 
 
 class ViewSpec(Record):
-    """One way to cut a document into hashed terms, and the experts that share its counts.
+    """One way to split a document into hashed terms, and the experts that share its counts.
 
     Parameters
     ----------
     name : str
-        What explanations call it.
+        The name in explanations.
     part : {"raw", "text"}
-        What is cut: the mail's source, or its subject and text.
+        The view's input: the message's source, or its subject and text.
     kind : {"bytes", "word"}
         Byte n-grams of the first `max_bytes` bytes, or n-grams of lower-cased words.
     low, high : int
-        The sizes of n-grams.
+        The range of n in n-grams.
     experts : tuple of ExpertSpec
-        Who judges by these terms.
+        The classifiers on these terms.
     max_bytes : int, default=3000
-        How much a view of bytes reads.
+        Bytes that a byte view reads.
     tokens : bool, default=False
-        Whether the header tokens of a mail are terms too.
+        Whether a message's header tokens are terms, too.
     times : bool, default=False
-        Whether rows say how often a term occurs; not together with `tokens`.
+        Whether rows have term frequencies; not together with `tokens`.
     width : int, default=2**22
-        Hashed columns; only those seen take room.
+        Hashed columns; only those in use take memory.
 
     Examples
     --------
@@ -124,14 +124,14 @@ class ViewSpec(Record):
         object.__setattr__(self, "experts", tuple(self.experts))
 
     def to_json(self) -> "dict[str, Any]":
-        """Return it as plain values."""
+        """Return JSON values."""
         fields = self.as_dict()
         experts = fields.pop("experts")
         return {**fields, "experts": [expert.to_json() for expert in experts]}
 
     @classmethod
     def from_json(cls, value: object) -> "ViewSpec":
-        """Read it back; BadModel where it can't be one."""
+        """Parse JSON values; BadModel if they are invalid."""
         fields = _object(value, "a view")
         part, kind, name = fields.get("part"), fields.get("kind"), fields.get("name")
         if not isinstance(name, str) or part not in ("raw", "text") or kind not in ("bytes", "word"):
@@ -142,7 +142,7 @@ class ViewSpec(Record):
             raise BadModel(f"The view {name!r} of the manifest has no experts.")
         flags = [fields.get(flag, False) for flag in ("tokens", "times")]
         if not all(isinstance(flag, bool) for flag in flags) or all(flags):
-            raise BadModel(f"The view {name!r} of the manifest has wrong settings for tokens and times: {flags}.")
+            raise BadModel(f"The view {name!r} of the manifest has invalid settings for tokens and times: {flags}.")
         return cls(
             name,
             part,
@@ -177,13 +177,13 @@ def _positive(fields: "dict[str, Any]", name: str, default: "float | None" = Non
     return float(value)
 
 
-# ---------------------------------------------------------------------- the sets that have a name
+# ---------------------------------------------------------------------- named sets
 
 MAIL_EXPERTS = (ExpertSpec(0.01), ExpertSpec(0.01, 100), ExpertSpec(1.0))
 TEXT_EXPERTS = (ExpertSpec(1.0), ExpertSpec(0.01))
 """The experts on every view of "mail" and of "text"."""
 MAIL_MACHINE = ExpertSpec(1.0, second_stage="idf", least=2)
-"""What stands beside the pool of mail: the opinions in the pool are of one kind, and share their mistakes."""
+"""The linear machine of mail, outside the pool: the pool's opinions are alike, and share their errors."""
 
 MAIL = (
     ViewSpec("raw 4", "raw", "bytes", 4, 4, MAIL_EXPERTS),
@@ -194,8 +194,8 @@ MAIL = (
     ViewSpec("words", "text", "word", 1, 1, MAIL_EXPERTS),
     ViewSpec("phrases", "text", "word", 1, 3, MAIL_EXPERTS),
 )
-"""Chosen on the first third of SpamAssassin and Enron-Spam, by validation on its last third; the machine, and how all
-of them are weighed, on parts of corpora that differ: see docs/pool.md."""
+"""Chosen on the first third of SpamAssassin and Enron-Spam, validated on the last third; the machine, and the
+weighting, on parts of corpora that differ: see docs/pool.md."""
 
 _IDF, _IDF_OF_BYTES = ExpertSpec(1.0, second_stage="idf"), ExpertSpec(1.0, second_stage="idf", least=2, cost=5.0)
 
@@ -216,10 +216,10 @@ def _log_odds(smoothing: float) -> ExpertSpec:
 
 
 TEXT = _text((_log_odds(5.0), _IDF), (_log_odds(20.0),), (_log_odds(0.1), _IDF_OF_BYTES))
-"""Of two classes; chosen on training documents, see docs/pool.md."""
+"""For two classes; chosen on training documents, see docs/pool.md."""
 TEXT_OF_MANY = _text((_IDF,), (), (_IDF_OF_BYTES,))
-"""Of more. Log-odds are those of a class: rows for each class and view would take gigabytes, so that there are second
-stages on tf-idf only, whose rows all classes share."""
+"""For more classes. Log-odds depend on the class, and rows per class and view would take gigabytes; so all second
+stages use tf-idf rows, which the classes share."""
 
 
 def views_of(model: str, reader: str, n_classes: int = 2, width: int = 2**22) -> "tuple[ViewSpec, ...]":

@@ -1,8 +1,8 @@
-"""Counts by column and class on plain buffers, in memory or in a mapped file; stacks of them add up.
+"""Counts by column and class on plain buffers, in memory or in a mapped file; stacks of tables add up.
 
 A table in memory grows with the columns that are learnt; one in a file is a sorted array of entries {key, value}, both
-of 4 bytes, with a checksum for every 512 bytes, which is searched in place. The second stage of a pool keeps what it
-knows of a column the same way: there the values are real numbers of 4 bytes.
+of 4 bytes, with a checksum for every 512 bytes, searched in place. Second stages use the same format for their
+coefficients: there the values are 4-byte floats.
 """
 
 import mmap
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Batch = tuple[Rows, Numbers, "Numbers | None"]
-    """Rows of one view, the classes of all their documents, and which of these are meant."""
+    """Rows of one view, the labels of all their documents, and the indices of the documents to use."""
 
 _kernel = kernel("pool")
 MAX_KEYS = 2**32
@@ -27,11 +27,11 @@ _LARGE = 2**20
 _GROWTH = 16
 
 
-class DamageTold:
-    """A context in which what a kernel refuses of a table is told as a damaged model: BadModel."""
+class DamageAsBadModel:
+    """A context that converts a kernel's ValueError about a table to BadModel."""
 
     def __enter__(self) -> None:
-        """Begin it."""
+        """Enter the context."""
 
     def __exit__(self, kind: object, error: "BaseException | None", trace: object) -> None:
         """Raise BadModel in place of ValueError."""
@@ -40,9 +40,9 @@ class DamageTold:
 
 
 def zeros(size: int) -> "bytearray | mmap.mmap":
-    """Return so many bytes of 0, which take room when they are first written to.
+    """Return zeroed memory that is allocated on first write.
 
-    Large ones lie in large pages where the system has them: columns are looked up all over this memory.
+    Large blocks use huge pages if available: column lookups are spread over all of this memory.
     """
     if size < _LARGE:
         return bytearray(size)
@@ -52,7 +52,7 @@ def zeros(size: int) -> "bytearray | mmap.mmap":
     if hasattr(mmap, "MADV_HUGEPAGE"):
         try:
             memory.madvise(mmap.MADV_HUGEPAGE)
-        except OSError:  # the system has none
+        except OSError:  # no huge pages
             return memory
     return memory
 
@@ -65,21 +65,21 @@ class Table:
     width : int
         The number of hashed columns.
     each : int
-        How many values a column has: the classes, for counts.
+        Values per column: the classes, for counts.
 
     Attributes
     ----------
     place : buffer of int32
         For each column 1 + its row in `values`, or 0.
     values : buffer of int32
-        `each` of them a row, with room for more rows than are in use.
+        `each` per row, with spare capacity.
     size : int
-        The rows in use.
+        The number of rows in use.
 
     Notes
     -----
-    4 bytes for each of the `width` columns, and 4 bytes for each value of a column that was ever learnt. What is read
-    of a table depends on its values alone: a column that was forgotten altogether is the same as one never seen.
+    Memory: 4 bytes for each of the `width` columns, and 4 bytes for each value of a column that was ever learnt.
+    Results depend on values alone: a fully forgotten column equals one never seen.
     """
 
     __slots__ = ("each", "place", "size", "values", "width")
@@ -91,47 +91,47 @@ class Table:
         self.size = 0
 
     def make_room(self, rows: int) -> None:
-        """See to it that there is room for so many rows more."""
+        """Reserve capacity for more rows."""
         row, wanted = 4 * self.each, self.size + rows
         if wanted * row > len(self.values):
-            # generously: memory that isn't touched costs nothing, and to move to other memory costs what is there
+            # generously: untouched memory costs nothing, and growing copies what is there
             grown = zeros(row * max(wanted, min(_GROWTH * (len(self.values) // row), self.width), 1024))
             grown[: self.size * row] = memoryview(self.values)[: self.size * row]
             self.values = grown
 
     def entries(self) -> bytes:
-        """Return the values as a file has them. Equal values are equal bytes, whatever was learnt to get there."""
+        """Return the values in file format. Equal values give equal bytes, regardless of history."""
         if not self.size:
-            return b""  # without a look at every place that there might be
+            return b""  # skip scanning the index
         entries: bytes = _kernel.pack_entries(self)
         return entries
 
     @classmethod
     def of_file(cls, file: "FileTable", width: int, each: int, documents: "Numbers | None" = None) -> "Table":
-        """Read a table of a file whole; BadModel where it is damaged, or has more than `documents` of a class."""
+        """Load a table from a file; BadModel if it is damaged, or a class has more than `documents`."""
         return cls.of_stack([file], width, each, documents)
 
     @classmethod
     def of_stack(cls, files: "list[FileTable]", width: int, each: int, documents: "Numbers | None" = None) -> "Table":
-        """Read tables of files whole, added up; BadModel where one is damaged, or a sum can't be."""
+        """Load the sum of several tables from files; BadModel if one is damaged, or a sum is invalid."""
         table = cls(width, each)
-        with DamageTold():
+        with DamageAsBadModel():
             table.values = _kernel.load(sorted(files, key=_size, reverse=True), each, table.place, documents)
         table.size = len(table.values) // (4 * each)
         return table
 
     @classmethod
     def of_entries(cls, entries: bytes, width: int, each: int, documents: "Numbers | None" = None) -> "Table":
-        """Make a table from its entries; BadModel where they can't be one."""
+        """Build a table from its entries; BadModel if they are invalid."""
         if len(entries) % 8:
             raise BadModel("A table of counts has an unknown shape.")
         image, places = file_parts(entries)
         return cls.of_file(FileTable.of_places(b"".join(image), places), width, each, documents)
 
     def beside(self, each: int) -> "Table":
-        """Return a table with `each` values of 0 for the columns that this one has, found where this one has them.
+        """Return a table of zeros, `each` per column, that shares this table's index.
 
-        Columns that this one gets later it doesn't have.
+        Columns added here later are missing there.
         """
         other = Table.__new__(Table)
         other.width, other.each, other.size, other.place = self.width, each, self.size, self.place
@@ -139,7 +139,7 @@ class Table:
         return other
 
     def copy(self) -> "Table":
-        """Return another one with the same values."""
+        """Return a copy."""
         other = Table.__new__(Table)
         other.width, other.each, other.size = self.width, self.each, self.size
         other.place, other.values = zeros(4 * self.width), bytearray(self.values[: 4 * self.each * self.size])
@@ -167,8 +167,8 @@ class FileTable:
     n : int
         The number of entries.
     entries, entry_crcs, fences, fence_crcs : int
-        Where in the file they begin: the entries, a checksum for every 512 bytes of them, the first key of every block,
-        and a checksum for every 512 bytes of those.
+        Offsets in the file: the entries, a checksum for every 512 bytes of them, the first key of every block, and a
+        checksum for every 512 bytes of those keys.
     """
 
     __slots__ = ("checked", "entries", "entry_crcs", "fence_crcs", "fences", "file", "guide", "n")
@@ -181,12 +181,12 @@ class FileTable:
         blocks = n // _PER_BLOCK + 1
         if not 0 <= 8 * n <= len(file):
             raise BadModel("The tables of the model are damaged: the table exceeds its file.")
-        self.checked = bytearray(blocks + blocks // 128 + 2)  # blocks whose checksum is known to be right
-        self.guide = b""  # of entries that are all known to be right: where to look for a column
+        self.checked = bytearray(blocks + blocks // 128 + 2)  # blocks whose checksum was verified
+        self.guide = b""  # a lookup index, for fully verified entries
 
     @classmethod
     def of_places(cls, file: "bytes | bytearray | mmap.mmap", places: object) -> "FileTable":
-        """Read where a table is from a manifest; BadModel where it doesn't say."""
+        """Locate a table from a manifest; BadModel if its offsets are invalid."""
         if not isinstance(places, dict):
             raise BadModel("The manifest has no place of a table.")
         at = [places.get(name) for name in ("n", "entries", "entry_crcs", "fences", "fence_crcs")]
@@ -197,7 +197,7 @@ class FileTable:
 
     @classmethod
     def of_parts(cls, file, n: object, at: object) -> "FileTable":  # type: ignore[no-untyped-def]
-        """Return a table whose `file_parts` lie one after the other, from the place `at` on."""
+        """Return a table whose `file_parts` are stored contiguously from offset `at`."""
         if not isinstance(n, int) or not isinstance(at, int) or not (0 <= n < 2**59 and 0 <= at < 2**62):
             raise BadModel(f"The manifest has an invalid table of {n!r} entries at {at!r}.")
         blocks = -(-n // _PER_BLOCK)
@@ -206,20 +206,20 @@ class FileTable:
 
     @classmethod
     def of_checked(cls, entries: "bytes | bytearray") -> "FileTable":
-        """Return entries that are known to be right as a table to be read whole: no fences to search it by."""
+        """Wrap verified entries as a table to be read sequentially: without fences for searching."""
         table = cls(entries, len(entries) // 8, 0, 0, 0, 0)
         table.checked[:] = b"\1" * len(table.checked)
         return table
 
     @property
     def plain(self) -> "bytes | bytearray | None":
-        """The entries, where they are known to be right and the file is nothing else; else None."""
+        """The entries, if they are verified and the file contains nothing else; else None."""
         whole = not self.entries and len(self.file) == 8 * self.n and all(self.checked)
         return self.file if whole and isinstance(self.file, (bytes, bytearray)) else None
 
     @classmethod
     def to_search(cls, entries: "bytes | bytearray", each: int, guide: "bytes | None" = None) -> "FileTable":
-        """Return entries that are known to be right as a table to look columns up in, with their guide or a new one."""
+        """Wrap verified entries as a searchable table, with the given or a new lookup index."""
         table = cls.of_checked(entries)
         table.guide = _kernel.guide(entries, each) if guide is None else guide
         return table
@@ -230,7 +230,7 @@ def _size(file: FileTable) -> int:
 
 
 def merged(files: "list[FileTable]", each: int) -> bytes:
-    """Return the entries of tables in files as those of one table, every block checked; BadModel where one is damaged.
+    """Merge tables in files to the entries of one table, verifying every block; BadModel if one is damaged.
 
     Examples
     --------
@@ -238,12 +238,12 @@ def merged(files: "list[FileTable]", each: int) -> bytes:
     >>> merged([three, less], 2).hex()
     '0100000002000000'
     """
-    with DamageTold():
+    with DamageAsBadModel():
         return _kernel.merge(files, each)  # type: ignore[no-any-return]
 
 
 def scaled(entries: bytes, weight: int) -> bytes:
-    """Return the entries of a table with every count so many times as large; BadModel where one can't be.
+    """Return entries with every count multiplied by a weight; BadModel on overflow.
 
     Examples
     --------
@@ -261,7 +261,7 @@ def scaled(entries: bytes, weight: int) -> bytes:
 
 
 def file_parts(entries: "bytes | bytearray") -> "tuple[list[bytes | bytearray], dict[str, int]]":
-    """Return the parts of a table in a file, and where each begins if they come one after the other."""
+    """Return the parts of a table in a file, and their offsets when stored contiguously."""
     fences = memoryview(entries).cast("I")[:: 2 * _PER_BLOCK].tobytes() if entries else b""
     parts = [entries, _kernel.block_checksums(entries), fences, _kernel.block_checksums(fences)]
     places, at = {"n": len(entries) // 8}, 0
@@ -272,7 +272,7 @@ def file_parts(entries: "bytes | bytearray") -> "tuple[list[bytes | bytearray], 
 
 
 def lesson_entries(rows: Rows, classes: int, label: int, forget: bool) -> bytes:
-    """Return what one document adds to the counts, or takes out of them, as the entries of a table."""
+    """Return one document's change to the counts as table entries."""
     return _kernel.lesson_entries(rows, classes, label, forget)  # type: ignore[no-any-return]
 
 
@@ -282,13 +282,13 @@ class Sums:
     Parameters
     ----------
     stack : list of (table, int)
-        Tables, each with the whole number that its counts are multiplied by. What is learnt goes into the first.
+        Tables, each with an integer factor for its counts. Lessons go into the first.
     classes : int
         The number of classes.
     alive : int
-        Columns that have documents: V of the estimates.
+        Columns with documents: V of the estimates.
     totals : sequence of int
-        The sums of all counts, by class.
+        The sums of all counts by class.
     """
 
     __slots__ = ("alive", "classes", "stack", "totals")
@@ -301,12 +301,12 @@ class Sums:
 
     @classmethod
     def new(cls, width: int, classes: int) -> "Sums":
-        """Return sums of nothing."""
+        """Return empty sums."""
         return cls([(Table(width, classes), 1)], classes)
 
     @classmethod
     def small(cls, classes: int) -> "Sums":
-        """Return sums of nothing that take no room for columns: lessons come on top of each other, until `gather`."""
+        """Return empty sums without an index of columns: lessons are stacked on top of each other until `gather`."""
         return cls([(FileTable.of_checked(b""), 1)], classes)
 
     @classmethod
@@ -317,9 +317,9 @@ class Sums:
 
     @classmethod
     def counted(cls, learnt: "list[Batch]", more: "list[Batch]", width: int, classes: int) -> "tuple[Sums, Sums]":
-        """Return the sums of many documents, and of these and more, as entries that are searched in place.
+        """Return the sums of many documents, and of these plus more, as searchable entries.
 
-        Each batch has rows, the classes of all their documents, and which of these are meant.
+        Each batch has rows, the labels of all their documents, and the indices of the documents to use.
         """
         counted = _kernel.count(learnt, more, width, classes)
         first, both = (
@@ -330,22 +330,22 @@ class Sums:
 
     @property
     def own(self) -> Table:
-        """The table that lessons go into."""
+        """The table that receives lessons."""
         table: Table = self.stack[0][0]
         return table
 
     @property
     def is_one_table(self) -> bool:
-        """Whether the counts are those of one table in memory, or of its entries."""
+        """Whether the counts are a single table, in memory or as entries."""
         return self.in_memory or (len(self.stack) == 1 and self.stack[0][0].plain is not None)
 
     @property
     def in_memory(self) -> bool:
-        """Whether the counts are those of one table in memory."""
+        """Whether the counts are a single table in memory."""
         return len(self.stack) == 1 and isinstance(self.own, Table)
 
     def fold(self) -> None:
-        """Put the smaller tables of a stack in files together, in memory, so that columns are looked up in two."""
+        """Merge the smaller tables of a mapped stack in memory, so that a lookup searches two tables."""
         tables = [table for table, weight in self.stack if weight == 1 and isinstance(table, FileTable)]
         if len(tables) == len(self.stack) > 2:
             large = max(tables, key=_size)
@@ -353,7 +353,7 @@ class Sums:
             self.stack = [(large, 1), (FileTable.to_search(entries, self.classes), 1)]
 
     def gather(self) -> None:
-        """Keep the counts as the entries of one table: no room for columns that have no documents.
+        """Convert the counts to the entries of one table, without an index of columns.
 
         Examples
         --------
@@ -371,9 +371,9 @@ class Sums:
         self.stack = [(FileTable.to_search(entries, self.classes), 1)]
 
     def put_on_top(self, rows: Rows, label: int, forget: bool) -> bytes:
-        """Learn or forget one document by a table of its own on top of the stack; return that table's entries.
+        """Learn or forget one document as a small table on top of the stack; return that table's entries.
 
-        ValueError, and nothing changed, where a sum would go below zero.
+        ValueError, with nothing changed, if a sum would become negative.
         """
         self.alive += _kernel.lesson_alive(rows, self.stack, self.classes, label, forget)
         entries = lesson_entries(rows, self.classes, label, forget)
@@ -384,13 +384,13 @@ class Sums:
     def learn(
         self, rows: Rows, labels: Numbers, which: "Numbers | None" = None, weights: "Numbers | None" = None
     ) -> None:
-        """Add documents of these classes; `which` of the rows, or all of them, each as often as its weight says."""
+        """Add documents with these labels: `which` of the rows, or all, with multiplicities `weights`."""
         table = self.own
         meant = range(len(rows)) if which is None else which
         lengths = [rows.indptr[d + 1] - rows.indptr[d] for d in meant]
         done, left = 0, sum(lengths)
         while done < len(lengths):
-            # a quarter of what might be new is more than a corpus has; memory that isn't touched costs nothing
+            # a quarter of the potential new columns exceeds any corpus; untouched memory costs nothing
             table.make_room(max(lengths[done], min(left, table.width - table.size) // 4))
             before = done
             done, table.size, more = _kernel.add(table, rows, labels, which, done, weights)
@@ -402,14 +402,14 @@ class Sums:
     def forget(
         self, rows: Rows, labels: Numbers, which: "Numbers | None" = None, weights: "Numbers | None" = None
     ) -> None:
-        """Subtract documents of these classes; ValueError, and nothing changed, where a sum would go below zero."""
+        """Subtract documents with these labels; ValueError, with nothing changed, if a sum would become negative."""
         self.alive += _kernel.take(self.own, rows, labels, which, weights)
         for d in range(len(rows)) if which is None else which:
             length = rows.indptr[d + 1] - rows.indptr[d]
             self.totals[labels[d]] -= length if weights is None else length * weights[d]
 
     def in_one_table(self, width: int, documents: Numbers) -> "Sums":
-        """Return the sums of tables in files as those of one table in memory; BadModel where they don't add up."""
+        """Load a stack of mapped tables as one table in memory; BadModel if they don't add up."""
         by_weight: dict[int, list[FileTable]] = {}
         for table, weight in self.stack:
             by_weight.setdefault(weight, []).append(table)
@@ -421,10 +421,10 @@ class Sums:
         return read
 
     def closed_up(self, rows: Rows) -> "tuple[Sums, Rows]":
-        """Return the counts, and rows, with columns numbered one after the other, as they were first learnt.
+        """Return the counts and rows with columns renumbered consecutively, in order of learning.
 
-        Where a column's counts are is then looked up within a few megabytes. Entries stay in the order that they have
-        in a row, so that every sum of them is the same to the last bit.
+        Lookups then stay within a few megabytes. The order of entries in a row is unchanged, so every sum is
+        bit-identical.
         """
         import numpy as np
 
@@ -438,7 +438,7 @@ class Sums:
         return Sums([(table, 1)], self.classes, self.alive, list(self.totals)), Rows(rows.indptr, columns, rows.times)
 
     def without(self, rows: Rows, labels: Numbers, which: Numbers, weights: "Numbers | None" = None) -> "Sums":
-        """Return the sums without some of the documents: columns found where these have them, to be asked only."""
+        """Return read-only sums without some of the documents, sharing the index."""
         own, rest = self.own, Sums([], self.classes, self.alive, list(self.totals))
         table = own.beside(own.each)
         table.values[:] = memoryview(own.values)[: len(table.values)]
@@ -447,7 +447,7 @@ class Sums:
         return rest
 
     def copy(self) -> "Sums":
-        """Return other sums, of one table in memory, with the same counts."""
+        """Return a copy as one table in memory."""
         return Sums([(self.own.copy(), 1)], self.classes, self.alive, list(self.totals))
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""Work on several threads, results in order: the kernels release the GIL while they read, cut and score."""
+"""Work on several threads with results in order: the kernels release the GIL while they read, tokenize and score."""
 
 import os
 import threading
@@ -87,7 +87,7 @@ _allowed = threading.local()
 
 
 class at_most:
-    """A context in which work that this thread starts takes at most so many threads; None for as many as there are.
+    """A context that limits the threads of work started by this thread; None for the number of processors.
 
     Examples
     --------
@@ -100,17 +100,17 @@ class at_most:
         self.threads = threads
 
     def __enter__(self) -> None:
-        """Begin it."""
+        """Enter the context."""
         self.before = getattr(_allowed, "threads", None)
         _allowed.threads = self.threads
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
+        """Leave the context."""
         _allowed.threads = self.before
 
 
 def processors() -> int:
-    """Return how many processors this process may use, and this thread within `at_most`.
+    """Return the number of processors available to this process, and to this thread within `at_most`.
 
     Examples
     --------
@@ -125,10 +125,10 @@ def processors() -> int:
 def ahead(
     function: "Callable[[Item], Result]", items: "Iterable[Item]", threads: "int | None" = None
 ) -> "Iterator[Result]":
-    """Yield ``function(item)`` for every item, in order, a few of them worked on ahead on threads.
+    """Yield ``function(item)`` for every item in order, computing a few results ahead on threads.
 
-    The caller's thread works too: it takes items from their iterator, at most `threads` + 1 more than results were
-    yielded, and calls the function for those that no other thread is free for.
+    The caller's thread takes part: it draws items from the iterator, at most `threads` + 1 ahead of the yielded
+    results, and processes those for which no other thread is free.
 
     Examples
     --------
@@ -161,9 +161,9 @@ def ahead(
 def at_once(
     function: "Callable[[Item], Result]", items: "Sequence[Item]", threads: "int | None" = None
 ) -> "list[Result]":
-    """Return ``function(item)`` for each of a few items: whichever thread is free takes the next.
+    """Return ``function(item)`` for each of a few items, processed by the next free thread.
 
-    It takes least time if those come first that take longest.
+    Put the longest items first for the shortest total time.
 
     Examples
     --------
@@ -186,9 +186,8 @@ def at_once(
 
 
 def spread_for(views: "tuple[ViewSpec, ...]") -> "Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]":
-    """Return how documents are best judged: on threads, unless each is quickly done.
+    """Return the best way to map documents to verdicts: on threads, unless each takes little time.
 
-    With words alone, two threads take turns at the interpreter to say what they found: a fifth more CPU time for a
-    sixth less by the clock.
+    With a single view of words, two threads contend for the GIL: a fifth more CPU time for a sixth less elapsed time.
     """
     return map if len(views) == 1 and views[0].kind == "word" else ahead

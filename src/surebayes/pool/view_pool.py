@@ -1,4 +1,4 @@
-"""ViewPool: a pool of experts that each see the document in their own way. Raw documents in, scores out."""
+"""ViewPool: a pool of Naive Bayes experts on several views of a document. Raw documents in, scores out."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ IntArray = npt.NDArray[np.int64]
 Documents = Iterable[str | bytes]
 
 _CHUNK = 2048  # documents scored at a time
-_CHUNK_ONLINE = 256  # documents cut into terms at a time
+_CHUNK_ONLINE = 256  # documents tokenized at a time
 
 
 class ViewPool(ClassifierMixin, BaseEstimator):
-    r"""A logarithmic opinion pool of views: what Kolcz & Yih do with a document's terms, done again with its views.
+    r"""A logarithmic opinion pool of views: Kolcz & Yih's pool of a document's terms, applied again to its views.
 
-    A view is one way to cut a document into terms: byte n-grams of the raw mail, words and header tokens, phrases.
-    On every view sit experts, Naive Bayes classifiers with different smoothings and numbers of terms; the pool adds
-    up what they say, each weighed by how well it did on held-out training documents.
+    A view is one way to split a document into terms: byte n-grams of the raw message, words and header tokens, phrases.
+    Each view has experts, Naive Bayes classifiers with different smoothings and numbers of terms; the pool is the sum
+    of their scores, weighted by their performance on held-out training documents.
 
     Parameters
     ----------
     views : "mail", "text" or list of (name, vectorizer, classifier), default="mail"
-        "mail": documents are mails as they came (bytes, or str that is taken as the source). "text": plain text.
-        Vectorizers and classifiers of a list follow scikit-learn's conventions; equal vectorizers are run once.
+        "mail": raw messages (bytes, or str with the source). "text": plain text. The vectorizers and classifiers of a
+        list follow scikit-learn's conventions; equal vectorizers run once.
     weights : {"auto", "reliability", "stack", "equal"}, default="auto"
-        How experts are weighed on held-out training documents: by the AUC_0.1 of each, by a logistic model with
-        weights of at least 0, or all the same. "auto" is the best for the documents: a stack for "text", reliability
-        for "mail" and for views of one's own.
+        How experts are weighted on held-out training documents: by the AUC_0.1 of each, by a logistic model with
+        non-negative weights, or equally. "auto" is the best for the documents: "stack" for "text", "reliability" for
+        "mail" and custom views.
     n_features : int, default=2**22
-        Hashed columns of each view of "mail" and "text". Only columns that were seen take room.
+        Hashed columns of each view of "mail" and "text". Only columns in use take memory.
     n_jobs : int, default=None
-        Threads that read, cut, count and fit documents at most; None or -1 for as many as there are processors. The
-        result is the same whatever their number.
+        Maximum threads for reading, tokenizing, counting and fitting; None or -1 for the number of processors. The
+        result doesn't depend on it.
     verbose : bool, default=False
-        Whether `fit` shows a progress bar, on stderr.
+        Whether `fit` shows a progress bar on stderr.
 
     Attributes
     ----------
@@ -69,30 +69,31 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     experts_ : list of str
         The experts' names.
     weights_ : ndarray of shape (n_contrasts, n_experts)
-        What each expert's score is multiplied by, bounded; one row for two classes, else one for each class.
+        The factor of each expert's (bounded) score; one row for two classes, else one per class.
     bias_ : ndarray of shape (n_contrasts,)
-        What is added.
+        The constant added to each score.
     bounds_ : ndarray of shape (n_contrasts, n_experts, 2)
-        The centre c of an expert's raw scores, and how large they are at most, t: a score s counts as z / (1 + |z| / t)
-        with z = s - c. Where t is 0 it counts as it is.
+        The center c and the bound t of each expert's raw scores: a score s counts as z / (1 + |z| / t) with z = s - c,
+        or as s itself if t is 0.
 
     Notes
     -----
-    `fit` holds out the latest third (by `order`), or a third of each class and at most 30,000 by their contents (mails
-    by their fingerprints, as `Filter` does), learns the others, weighs the experts by their scores on what it held out,
-    then learns that as well. Of up to 20,000 texts it holds out each third in turn, and weighs the experts by their
-    scores on all documents. So without `order` the order of the documents changes nothing, and copies stay together.
-    Reliability of "mail", whose experts all score in log-odds, is (1 / (1 - AUC_0.1 + .005))^2, on scores that are
-    bounded at the median of their spreads: no expert says more than that, however sure it is. A linear machine on words
-    and pairs of words stands beside that pool, bounded at two of its spreads; the two are divided by their spreads, and
-    weighed by the same measure of their own. For classifiers of one's own, which have units of their own, it is
-    (1 / (1 - AUC_0.1 + .002))^2, on scores divided by their spread.
+    `fit` holds out the latest third (by `order`), or a third of each class and at most 30,000 by their contents
+    (messages by their fingerprints, as `Filter` does), learns the rest, weights the experts by their scores on the
+    held-out documents, then learns those as well. With up to 20,000 texts it holds out each third in turn, and weights
+    the experts by their scores on all documents. So without `order`, the order of the documents has no effect, and
+    copies stay together.
+    The reliability of "mail" experts, which all score in log-odds, is (1 / (1 - AUC_0.1 + .005))^2, on scores bounded
+    at the median of their spreads: no expert, however certain, contributes more. A linear machine on words and word
+    pairs complements that pool, bounded at two of its spreads; both are divided by their spreads, and weighted by the
+    same measure of their own. For custom classifiers, which score in different units, it is (1 / (1 - AUC_0.1 +
+    .002))^2, on scores divided by their spread.
 
-    `partial_fit` judges each document before learning it and moves the weights a step; `forget` leaves the weights
-    alone. The experts' sums are exact: learning and forgetting a document leaves them as they were. Second stages, and
-    the machine of "mail", are frozen by `fit`.
+    `partial_fit` scores each document before learning it and adjusts the weights; `forget` leaves the weights
+    unchanged. The experts' sums are exact: learning and forgetting a document restores them. Second stages, and the
+    machine of "mail", are frozen by `fit`.
 
-    More than two classes: each against the rest, with weights of its own.
+    With more than two classes, each is scored against the rest, with weights of its own.
 
     Examples
     --------
@@ -115,7 +116,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
-    n_jobs: int | None = None  # of pools that were saved before it was a parameter
+    n_jobs: int | None = None  # default for pools saved before this parameter existed
     verbose: bool = False
 
     def __init__(
@@ -137,7 +138,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     def fit(
         self, X: Documents, y: ArrayLike, order: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn from documents; what was learnt before is dropped.
+        """Fit the pool to documents, replacing earlier training.
 
         Parameters
         ----------
@@ -146,11 +147,11 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Labels.
         order : array-like of shape (n_samples,), default=None
-            When each document came. The experts are then weighed on the latest documents.
+            The time of each document. The experts are then weighted on the latest documents.
         sample_weight : array-like of shape (n_samples,), default=None
-            How often each document counts: whole numbers of at least 0. The experts' counts are those of as many
-            copies; 0 leaves a document out. Counts are of documents, so that other weights are refused: multiply them
-            by a common factor and round, or leave documents out with that probability.
+            Multiplicity of each document: integers of at least 0. A document with weight k counts as k copies; 0
+            excludes it. Other weights are rejected, because documents are counted: multiply them by a common factor and
+            round, or sample documents with these probabilities.
 
         Returns
         -------
@@ -177,7 +178,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             apart = distinct(digest, labels, times)
             deciding = digest[apart.first] if reader == "mail" else None
             held_out = turns(labels[apart.first], apart.times, in_turns, None, deciding)
-            if isinstance(engine, Engine):  # copies are read once, and the order of documents doesn't show
+            if isinstance(engine, Engine):  # copies are read once, and the order has no effect
                 documents = [documents[i] for i in apart.first]
                 labels, digest = labels[apart.first], digest[apart.first]
                 times = None if (apart.times == 1).all() else apart.times
@@ -195,7 +196,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     def partial_fit(
         self, X: Documents, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Judge each document, move the weights, learn it; one after the other.
+        """Score, then adjust the weights, then learn: document by document.
 
         Parameters
         ----------
@@ -204,10 +205,10 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Labels.
         classes : array-like, default=None
-            All classes there will ever be, at the first call; those of y if None.
+            All classes that will ever occur, at the first call; by default those of y.
         sample_weight : array-like of shape (n_samples,), default=None
-            How often each document counts, as in `fit`. The weights of the pool move one step a document, however
-            often it counts: its copies would be judged by a pool that knows it.
+            Multiplicity of each document, as in `fit`. The pool's weights move one step per document regardless of it:
+            further copies would be scored by a pool that knows the document.
 
         Returns
         -------
@@ -221,7 +222,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             documents, labels = self._more(X, y, classes)
         times, engine = _whole_weights(sample_weight, len(documents)), self._engine
         if isinstance(engine, GivenEngine):
-            engine.able("partial_fit")
+            engine.require("partial_fit")
         for start in range(0, len(documents), _CHUNK_ONLINE):
             chunk = array("q", labels[start : start + _CHUNK_ONLINE])
             weights = None if times is None else array("q", times[start : start + _CHUNK_ONLINE].tolist())
@@ -238,7 +239,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         return self
 
     def forget(self, X: Documents, y: ArrayLike) -> Self:
-        """Undo the learning of documents, exactly; ValueError, and nothing changed, where a sum would go negative.
+        """Unlearn documents, exactly; ValueError, with nothing changed, if a sum would become negative.
 
         Parameters
         ----------
@@ -255,12 +256,12 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "weights_")
         documents, labels = self._more(X, y, None)
         if isinstance(self._engine, GivenEngine):
-            self._engine.able("forget")
+            self._engine.require("forget")
         self._engine.forget(self._cut(documents), array("q", labels))
         return self
 
     def _cut(self, documents: list[Any]) -> Any:
-        """Read documents as the engine does: rows of the views, or the documents themselves."""
+        """Return the rows of documents, or for custom views the documents themselves."""
         with at_most(self._threads()):
             return self._engine.cut(documents)
 
@@ -282,7 +283,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"ViewPool needs at least two classes. Got {known.tolist()}; at the first partial_fit pass `classes`."
             )
-        self.__dict__.pop("weights_", None)  # not fitted until all is done
+        self.__dict__.pop("weights_", None)  # unfitted until `fit` succeeds
         self.classes_ = known
         labels = self._codes(truth)
         self._engine = self._new_engine()
@@ -290,12 +291,12 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         return documents, labels
 
     def _warn_of_texts(self, documents: list[Any]) -> None:
-        """Warn where documents that are read as mail have no header."""
+        """Warn if documents that are read as mail have no header."""
         if self.views == "mail" and HeaderCheck.of(documents).without_header:
-            warnings.warn(no_mail("use ViewPool('text'): it is made for them"), UserWarning, stacklevel=3)
+            warnings.warn(no_mail("use ViewPool('text')"), UserWarning, stacklevel=3)
 
     def _threads(self) -> int | None:
-        """Return how many threads work at most, None for as many as there are processors."""
+        """Return the maximum number of threads, None for the number of processors."""
         if self.n_jobs == 0:
             raise ValueError("n_jobs must be a whole number other than 0, or None. Got 0.")
         if self.n_jobs is None or self.n_jobs == -1:
@@ -325,7 +326,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         return codes.astype(np.int64)
 
     def _latest(self, labels: IntArray, order: ArrayLike) -> npt.NDArray[np.bool_]:
-        """Choose the latest documents for the weights to be fitted on."""
+        """Choose the latest documents for fitting the weights."""
         n = len(labels)
         when = np.asarray(order)
         if when.shape != (n,):
@@ -384,7 +385,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Two classes: above 0 means ``classes_[1]``. Otherwise a score for each class.
+            Two classes: above 0 means ``classes_[1]``. Otherwise one score per class.
         """
         scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
@@ -397,7 +398,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         return labels
 
     def predict_proba(self, X: Documents) -> FloatArray:
-        """Turn scores into probabilities: logistic for two classes, softmax for more."""
+        """Convert scores to probabilities: logistic for two classes, softmax for more."""
         scores = self._scores(X)
         if len(self.classes_) == 2:
             return score.probabilities(scores[:, 0], "binary")
@@ -406,19 +407,19 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     # ---- explaining
 
     def explain(self, X: Documents, top: int | None = None) -> list[Any]:
-        """Return what each view adds to each score, and within it each term or character.
+        """Decompose each score by view, and each view by term or character.
 
         Parameters
         ----------
         X : sequence of str or bytes
             Documents.
         top : int, default=None
-            Keep only the strongest terms of each view; what the others add is its `rest`.
+            Keep only the strongest terms of each view; the remaining contributions are in its `rest`.
 
         Returns
         -------
         list of PoolExplanation
-            One for each document; for more than two classes a list of one for each class.
+            One per document; for more than two classes a list with one per class.
         """
         check_is_fitted(self, "weights_")
         if top is not None and not is_count(top):
@@ -449,7 +450,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
 
 @contextmanager
 def progress_bar(shown: bool) -> Iterator[Tell | None]:
-    """Show how far a fit is, on stderr."""
+    """Show the progress of a fit on stderr."""
     if not shown:
         yield None
         return
@@ -470,7 +471,7 @@ def progress_bar(shown: bool) -> Iterator[Tell | None]:
             bar.update(task, completed=bar.tasks[task].total)
 
 
-# ---------------------------------------------------------------------- what goes in
+# ---------------------------------------------------------------------- validation of arguments
 
 
 def _are_views(views: Any) -> bool:
@@ -516,7 +517,7 @@ def _check_lengths(documents: list[Any], y: npt.NDArray[Any]) -> None:
 
 
 def _whole_weights(sample_weight: ArrayLike | None, n: int) -> IntArray | None:
-    """Check how often each document counts."""
+    """Validate the multiplicity of each document."""
     if sample_weight is None:
         return None
     weights = column_or_1d(np.asarray(sample_weight))

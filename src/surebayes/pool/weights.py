@@ -1,6 +1,6 @@
-"""Weights of the experts in a pool: initial, fitted on held-out documents, and moved step by step.
+"""Weights of a pool's experts: initial values, fits on held-out documents, and online updates.
 
-Weights are whole multiples of 2**-40, so that the step of a lesson can be undone exactly.
+Weights are integer multiples of 2**-40, so that an update can be undone exactly.
 """
 
 from math import exp, log
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 UNIT = 2.0**-40
 RATE = 0.01
-"""The step of the weights online."""
+"""Step size of online updates."""
 FEWEST = 5
-"""Held-out documents that both sides of a contrast need; with fewer the pool stays the mean of its experts."""
+"""Held-out documents needed on both sides of a contrast; with fewer, the pool stays the mean of its experts."""
 BORROWED = 3.0
-"""How hard the stack of one class of many is drawn towards that of all: 1 to 30 differ by less than .001 in AUC_0.1."""
+"""Shrinkage of each class's stack towards the common one: 1 to 30 differ by less than .001 in AUC_0.1."""
 HELD_BACK = 1.5
-"""How hard the stack of two classes is drawn towards 0, for each turn of held-out documents: every one counts once, and
-1 to 2 differ by .001."""
+"""Shrinkage of the stack of two classes towards 0, per turn of held-out documents: every document counts once, and 1 to
+2 differ by .001."""
 _MOST_STEPS, _NEAR = 100, 1e-9
-"""Steps of Newton's method at most, and a step so small that it is the last."""
+"""Maximum steps of Newton's method, and the step size that ends it."""
 HOW = ("reliability", "stack", "equal")
-"""The ways in which experts are weighed."""
+"""Ways to weight experts."""
 BEST = {"mail": "reliability", "text": "stack"}
-"""What "auto" is, by what documents are."""
+"""The meaning of "auto" by kind of documents."""
 
 
 def way_to_weigh(how: str, reader: "str | None") -> str:
-    """Return how experts are weighed: "auto" is the best way for these documents.
+    """Resolve "auto" to the best way of weighting for these documents.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def way_to_weigh(how: str, reader: "str | None") -> str:
 
 
 def contrasts_of(n_classes: int) -> "list[int]":
-    """Return the classes that have a score of their own: the second of two, else each.
+    """Return the classes that are scored: the second of two, else each.
 
     Examples
     --------
@@ -75,9 +75,9 @@ def logistic(score: float) -> float:
 
 
 def bounded(opinion: float, centre: float, most: float) -> float:
-    """Return an opinion less its centre, z, as z / (1 + abs(z) / most); as it is where `most` is 0.
+    """Return an opinion minus its center, z, as z / (1 + abs(z) / most); unchanged if `most` is 0.
 
-    However sure an expert is, it says no more than `most`: in a sum of log-odds one that is very sure overrules all.
+    This limits its magnitude to `most`: in a plain sum of log-odds, one overconfident expert overrules the rest.
 
     Examples
     --------
@@ -89,17 +89,17 @@ def bounded(opinion: float, centre: float, most: float) -> float:
 
 
 class PoolWeights:
-    """The pool's score of a contrast: bias + weights . opinions of the experts, bounded.
+    """The pool's score of a contrast: bias + weights . bounded opinions of the experts.
 
     Parameters
     ----------
     units : list of list of int
-        For each contrast the experts' weights in units of 2**-40; those below 0 count as 0.
+        For each contrast the experts' weights in units of 2**-40; negative ones count as 0.
     bias : list of float
-        What is added.
+        The constants.
     bounds : list of list of (float, float), optional
-        For each contrast and expert the centre of its opinions, and how large they are at most (0: as they are). None:
-        all stay as they are.
+        For each contrast and expert the center and the bound of its opinions (0: unbounded). None if no opinion is
+        bounded.
     """
 
     __slots__ = ("bias", "bounds", "units")
@@ -109,33 +109,33 @@ class PoolWeights:
 
     @classmethod
     def equal(cls, contrasts: int, experts: int, beside: "Sequence[int]" = ()) -> "PoolWeights":
-        """Return the pool before any evidence: the mean of the opinions, times 2; without the experts `beside` it."""
+        """Return the initial weights: twice the mean of the opinions, without the experts `beside` the pool."""
         each = round(2.0 / max(experts - len(beside), 1) / UNIT)
         units = [0 if e in beside else each for e in range(experts)]
         return cls([list(units) for _ in range(contrasts)], [0.0] * contrasts)
 
     def of_contrast(self, k: int) -> "list[float]":
-        """Return the weights of a contrast as numbers, none below 0."""
+        """Return the weights of a contrast as floats, none negative."""
         return [max(unit, 0) * UNIT for unit in self.units[k]]
 
     @property
     def values(self) -> Numbers:
-        """The weights as numbers, (contrasts, experts)."""
+        """The weights as floats, (contrasts, experts)."""
         return reals([weight for k in range(len(self.units)) for weight in self.of_contrast(k)])
 
     @property
     def bound_values(self) -> "Numbers | None":
-        """The bounds as numbers, (contrasts, experts, 2)."""
+        """The bounds as floats, (contrasts, experts, 2)."""
         if self.bounds is None:
             return None
         return reals([value for of_contrast in self.bounds for bound in of_contrast for value in bound])
 
     def bounded(self, k: int, e: int, opinion: float) -> float:
-        """Return what an expert's opinion of a contrast counts as."""
+        """Return the bounded opinion of an expert on a contrast."""
         return opinion if self.bounds is None else bounded(opinion, *self.bounds[k][e])
 
     def moves(self, opinions: Numbers, scores: Numbers, label: int, contrasts: "Sequence[int]") -> "list[int]":
-        """Return what a document of class `label` moves the weights by: a step of the logistic loss, never below 0.
+        """Return the weight update for a document of class `label`: a step of the logistic loss.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class PoolWeights:
         label : int
             The document's class.
         contrasts : list of int
-            The class that each contrast tells from the rest.
+            The class that each contrast separates from the rest.
         """
         moved, at = [], 0
         for k, (c, score, units) in enumerate(zip(contrasts, scores, self.units)):
@@ -158,7 +158,7 @@ class PoolWeights:
         return moved
 
     def moved(self, by: "list[int]", sign: int = 1) -> "PoolWeights":
-        """Return the weights after a step, or with `sign` -1 before it; ValueError for a step of another pool."""
+        """Return the weights after an update, or before it with `sign` -1; ValueError for an update of another pool."""
         if len(by) != sum(map(len, self.units)):
             raise ValueError(f"moves {len(by)} weights; the model has {sum(map(len, self.units))}")
         rest = iter(by)
@@ -172,7 +172,7 @@ class PoolWeights:
     __hash__ = None  # type: ignore[assignment]
 
     def to_json(self) -> "dict[str, Any]":
-        """Return them as plain values: as the scoring part of a manifest, and settings, have them."""
+        """Return JSON values, as in settings and the scoring part of a manifest."""
         values: dict[str, Any] = {"weights": self.units, "bias": self.bias}
         return values if self.bounds is None else {**values, "bounds": self.bounds}
 
@@ -184,7 +184,7 @@ class PoolWeights:
 
 
 def weights_of(units: object, bias: object, contrasts: int, experts: int, bounds: object = None) -> PoolWeights:
-    """Read pool weights; BadModel where they can't be those of so many contrasts and experts."""
+    """Parse pool weights; BadModel if they don't fit the numbers of contrasts and experts."""
     if (
         not isinstance(units, list)
         or not isinstance(bias, list)
@@ -209,7 +209,7 @@ def weights_of(units: object, bias: object, contrasts: int, experts: int, bounds
     return PoolWeights(units, [float(value) for value in bias], whole)
 
 
-# ---------------------------------------------------------------------- from held-out documents
+# ---------------------------------------------------------------------- fits on held-out documents
 
 
 def weigh(
@@ -222,40 +222,39 @@ def weigh(
     turns: int = 1,
     beside: "Sequence[int]" = (),
 ) -> "tuple[PoolWeights, list[int]]":
-    """Weigh experts by how they scored held-out documents.
+    """Weight experts by their scores of held-out documents.
 
     Parameters
     ----------
     opinions : ndarray of shape (documents, contrasts, experts)
-        Their scores.
+        The scores.
     labels : ndarray of int
-        The documents' classes.
+        The labels.
     contrasts : list of int
-        The class that each contrast tells from the rest.
+        The class that each contrast separates from the rest.
     how : {"reliability", "stack", "equal"}
-        By how well each ranks them (see the notes), by a logistic model with weights of at least 0, or all the same.
+        By the ranking quality of each (see the notes), by a logistic model with non-negative weights, or equally.
     fewest : int
-        Documents that both sides of a contrast need for each turn; with fewer its pool is that of no evidence, or with
-        "stack" the mean of the other contrasts' pools.
+        Documents needed on both sides of a contrast per turn; with fewer, its weights are the initial ones, or with
+        "stack" the mean of the other contrasts' weights.
     alike : bool
-        Whether all experts of the pool score in one unit, log-odds of the same kind.
+        Whether all experts of the pool score in the same unit, log-odds.
     turns : int
-        In how many turns documents were held out: 3 where each third was.
+        The number of turns in which documents were held out: 3 if each third was.
     beside : sequence of int
-        The experts that are not in the pool but stand beside it, as a second level.
+        Indices of the experts that form a second level outside the pool.
 
     Returns
     -------
     PoolWeights, list of int
-        And the contrasts that had too few documents.
+        And the contrasts with too few documents.
 
     Notes
     -----
     Reliability is (1 / (1 - AUC_0.1 + .005))^2 for experts that are `alike`, whose opinions are bounded at the median
-    of their spreads. The pool of these and each expert beside it, bounded at two of its own spreads, are then divided
-    by their spreads and weighed by the same measure of their own, on documents whose label not all of them contradict.
-    For other experts reliability is (1 / (1 - AUC_0.1 + .002))^2, on scores that are divided by their spread and not
-    bounded.
+    of their spreads. This pool and each expert beside it, bounded at two of its own spreads, are then divided by their
+    spreads and weighted by the same measure, on documents whose label not all of them contradict. For other experts
+    reliability is (1 / (1 - AUC_0.1 + .002))^2, on unbounded scores that are divided by their spread.
     """
     import numpy as np
 
@@ -285,7 +284,7 @@ def weigh(
 
 
 class _Standard:
-    """Scores of experts, centred between the class means and divided by the spread within the classes."""
+    """Experts' scores, centered between the class means and divided by the within-class spread."""
 
     def __init__(self, scores: "FloatArray", inside: "BoolArray") -> None:
         import numpy as np
@@ -298,7 +297,7 @@ class _Standard:
         self.z = np.where(self.speaks, (scores - self.centre) / self.spread, 0.0)
 
     def raw(self, weights: "FloatArray", bias: float) -> "tuple[FloatArray, float]":
-        """Return weights and bias of the scores as they were."""
+        """Convert weights and bias to those of the original scores."""
         import numpy as np
 
         weights = np.where(self.speaks, weights / self.spread, 0.0)
@@ -306,10 +305,10 @@ class _Standard:
 
 
 def stacks(opinions: "FloatArray", inside: "dict[int, BoolArray]") -> "dict[int, tuple[FloatArray, float]]":
-    """Weigh the experts of many contrasts, each by a logistic model that is drawn towards the common one of all.
+    """Weight the experts of many contrasts, each by a logistic model that is shrunk towards a common model.
 
-    A class counts as much as twice its documents, so that one with few documents has hardly more than the common model
-    and one with many hardly anything of it. In the common model every class counts the same.
+    Shrinkage weighs a class by twice its documents: a class with few documents gets almost the common model, one with
+    many almost its own. In the common model all classes have the same weight.
     """
     import numpy as np
 
@@ -330,10 +329,10 @@ def stacks(opinions: "FloatArray", inside: "dict[int, BoolArray]") -> "dict[int,
 def weigh_contrast(
     scores: "FloatArray", inside: "BoolArray", how: str, alike: bool = False, turns: int = 1
 ) -> "tuple[FloatArray, float]":
-    """Weigh experts by how they scored held-out documents, (documents, experts), of which `inside` are the class's.
+    """Weight experts by their scores of held-out documents, (documents, experts); `inside` marks the class's.
 
-    Each expert's scores are centred between the class means and divided by the spread within the classes; so weighed,
-    the pool is given the gain and bias of a logistic model of the same documents.
+    Each expert's scores are centered between the class means and divided by the within-class spread; a logistic model
+    of the weighted sum on the same documents gives the pool's gain and bias.
     """
     import numpy as np
 
@@ -357,17 +356,17 @@ def weigh_contrast(
 OFFSET = 0.005
 """Reliability is (1 / (1 - AUC_0.1 + this))^2."""
 BESIDE = 2.0
-"""What stands beside a pool says at most so many of its spreads: it is fitted once, and lessons must outweigh it."""
+"""Bound of an expert beside the pool, in spreads: it is fitted once, and lessons must be able to outweigh it."""
 TRUSTED = 1.0
-"""A label that all levels contradict by so many spreads may be wrong: reliability of levels is measured without."""
+"""A label that all levels contradict by this many spreads may be wrong; such documents don't count for reliability."""
 
 
 def weigh_levels(
     scores: "FloatArray", inside: "BoolArray", beside: "Sequence[int]" = ()
 ) -> "tuple[FloatArray, float, list[tuple[float, float]]]":
-    """Weigh experts whose opinions are bounded, and those that stand beside their pool: (weights, bias, bounds).
+    """Weight experts with bounded opinions, and those beside their pool: (weights, bias, bounds).
 
-    See `weigh`, and docs/decisions/bounded-opinions.md for why.
+    See `weigh`; docs/decisions/bounded-opinions.md has the reasons.
     """
     import numpy as np
 
@@ -406,7 +405,7 @@ def weigh_levels(
 
 
 def _reliability(z: "FloatArray", inside: "BoolArray") -> "FloatArray":
-    """Return how much each column of scores is to say."""
+    """Return the reliability of each column of scores."""
     import numpy as np
 
     from surebayes import metrics
@@ -417,7 +416,7 @@ def _reliability(z: "FloatArray", inside: "BoolArray") -> "FloatArray":
 
 
 def _trusted(z: "FloatArray", inside: "BoolArray") -> "BoolArray":
-    """Return the documents whose labels may be believed: those that not all levels contradict."""
+    """Return the documents with credible labels: those that not all levels contradict."""
     import numpy as np
 
     contradicted: BoolArray = np.asarray((z * _sign(inside)[:, None] < -TRUSTED).all(axis=1))
@@ -426,9 +425,9 @@ def _trusted(z: "FloatArray", inside: "BoolArray") -> "BoolArray":
 
 
 def gain_and_bias(z: "FloatArray", inside: "BoolArray") -> "tuple[float, float]":
-    """Fit a logistic model of one score with a gain of at least 0, the classes counting the same: (gain, bias).
+    """Fit a logistic model of one score with non-negative gain and equal class weights: (gain, bias).
 
-    Much as `logistic_model` does for one score, by Newton's method: importing scipy's optimizer takes longer.
+    `logistic_model` for a single score, by Newton's method: importing scipy's optimizer takes longer.
     """
     import numpy as np
 
@@ -441,7 +440,7 @@ def gain_and_bias(z: "FloatArray", inside: "BoolArray") -> "tuple[float, float]"
     gain, bias = 1.0, 0.0
     for _ in range(100):
         margin = sign * (gain * z + bias)
-        chance = np.exp(-np.logaddexp(0.0, margin))  # of the other class
+        chance = np.exp(-np.logaddexp(0.0, margin))  # probability of the other class
         slope, curve = -sign * share * chance, share * chance * (1 - chance)
         gradient = np.array([slope @ z + gain, slope.sum()])
         cross = curve @ z
@@ -452,14 +451,14 @@ def gain_and_bias(z: "FloatArray", inside: "BoolArray") -> "tuple[float, float]"
         gain, bias = gain - scale * float(step[0]), bias - scale * float(step[1])
         if abs(step).max() < 1e-10:
             break
-    return (gain, bias) if gain > 0 else (0.0, 0.0)  # without the score, classes that count the same need no bias
+    return (gain, bias) if gain > 0 else (0.0, 0.0)  # without the score, balanced classes need no bias
 
 
 def logistic_model(z: "FloatArray", inside: "BoolArray", pull: float = HELD_BACK) -> "tuple[FloatArray, float]":
-    """Fit a logistic model with weights of at least 0: (weights, bias).
+    """Fit a logistic model with non-negative weights: (weights, bias).
 
-    Every document counts once: a class that is rare is mostly confused with documents of the other, and these settle
-    what is found at a low rate of false alarms. The bias is that of classes that are equally common.
+    Every document has the same weight: a rare class is mostly confused with documents of the common one, and these
+    decide recall at a low rate of false alarms. The bias is that of balanced classes.
     """
     import numpy as np
 
@@ -470,18 +469,18 @@ def logistic_model(z: "FloatArray", inside: "BoolArray", pull: float = HELD_BACK
 def drawn_model(
     parts: "list[tuple[FloatArray, BoolArray, FloatArray]]", towards: "FloatArray", pull: float
 ) -> "tuple[FloatArray, float]":
-    """Fit a logistic model with weights of at least 0 that pay for their distance from given ones: (weights, bias).
+    """Fit a logistic model with non-negative weights, penalized by their distance from given ones: (weights, bias).
 
-    By Newton's method on the weights that are above 0 or want to be (Bertsekas 1982).
+    By Newton's method on the weights that are positive or have a descending gradient (Bertsekas 1982).
 
     Parameters
     ----------
     parts : list of (scores, inside, share)
-        The documents: their scores, (documents, experts), which of them are inside, and how much each counts.
+        The documents: their scores, (documents, experts), which of them are inside, and their weight.
     towards : ndarray
-        Weights that cost nothing.
+        The center of the penalty.
     pull : float
-        What half the squared distance from them costs.
+        The factor of half the squared distance.
     """
     import numpy as np
 
@@ -490,7 +489,7 @@ def drawn_model(
     pulled, target = np.append(np.full(n, pull), 0.0), np.append(towards, 0.0)
 
     def margins(x: "FloatArray") -> "list[FloatArray]":
-        return [np.einsum("ij,j->i", rows, x) for rows, _ in signed]  # without BLAS, whose threads wait for work awake
+        return [np.einsum("ij,j->i", rows, x) for rows, _ in signed]  # not BLAS, whose threads busy-wait
 
     def loss(x: "FloatArray", margins_now: "list[FloatArray]") -> float:
         paid = 0.5 * float(pulled @ (x - target) ** 2)
@@ -503,11 +502,11 @@ def drawn_model(
     for _ in range(_MOST_STEPS):
         gradient, hessian = pulled * (x - target), np.diag(pulled)
         for (rows, share), margin in zip(signed, margins_now):
-            wrong = np.exp(-np.logaddexp(0.0, margin))  # the model's chance of the other side
+            wrong = np.exp(-np.logaddexp(0.0, margin))  # the model's probability of the wrong class
             gradient = gradient - np.einsum("i,ij->j", share * wrong, rows)
             hessian = hessian + np.einsum("ij,ik->jk", rows * (share * wrong * (1 - wrong))[:, None], rows)
         apart = np.append(np.maximum(x[:n] - gradient[:n], 0.0), x[n] - gradient[n]) - x
-        low = min(float(np.abs(apart).max()), 1e-3)  # weights so small that want to be smaller count as 0
+        low = min(float(np.abs(apart).max()), 1e-3)  # weights this small with a positive gradient count as 0
         free = np.append((x[:n] > low) | (gradient[:n] <= 0), True)
         while True:
             damped = hessian + np.diag(damping * steepest)
