@@ -363,7 +363,7 @@ def test_lessons_renew_the_promise_and_doctor_says_what_to_do(run, mine, later, 
         with opened.bulk():
             for event in reserved[:-3]:
                 with opened._session.transaction() as txn:
-                    txn.forget(event.fingerprint, None)
+                    txn.forget(event.fingerprint)
         opened.teach(b"Subject: one more", "ham")
     state, detail = doctor()
     assert state == "note"

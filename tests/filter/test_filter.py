@@ -1015,7 +1015,7 @@ def test_to_erase_what_nobody_knows_changes_nothing(tmp_path):
         own.teach(b"Subject: mine\n\nmine", "ham")
     with sb.Filter.open(base) as mine:  # weighed anew: the next lesson of the layer drops its old steps
         with mine._session.transaction() as txn:
-            txn.weights("test")
+            txn.weights()
         mine.absorb()
     for folder in (base, layer):
         before = files_of(folder)

@@ -20,7 +20,7 @@ from command_line import run_script as run
 from strategies import lessons
 from surebayes.errors import BadModel
 from surebayes.filter.model import Model
-from surebayes.filter.store.events import Event, MessageRows, number_rows
+from surebayes.filter.store.events import Event, Lesson, MessageRows, number_rows
 
 TEXTS = [
     (f"{'cheap pills order' if i % 2 else 'lunch noon usual'} w{i % 5} number{i}", "spam" if i % 2 else "ham")
@@ -169,7 +169,7 @@ def test_a_row_refuses_what_is_read_back_as_something_else():
         with pytest.raises(ValueError, match=r"utf-8|finite"):
             Event("mark", **({"time": 1.0} | wrong)) if "time" in wrong else number_rows([Event("mark", **wrong)], 0, 0)
     with pytest.raises(TypeError, match="None, int, float, str and bytes"):
-        MessageRows(1.0, None, 1, ["learn"], ["0a"], [np.str_("ham")], [b""], [0], [None]).numbered(0, 0)
+        MessageRows(Lesson(time=1.0), 1, ["learn"], ["0a"], [np.str_("ham")], [b""], [0], [None]).numbered(0, 0)
 
 
 def test_no_class_and_no_name_of_another_type_is_taken_and_nothing_changes(tmp_path):

@@ -220,11 +220,11 @@ def test_a_bad_request_fails_alone(half_done, tmp_path):
 
         def bad(txn):
             if half_done:
-                txn.learn(seen[5], "ham", None)
+                txn.learn(seen[5], "ham")
             raise ValueError("a bad request")
 
         lessons = {
-            i: (lambda txn, i=i: txn.learn(seen[i], MAILS[i][1], None)) for i in range(5)
+            i: (lambda txn, i=i: txn.learn(seen[i], MAILS[i][1])) for i in range(5)
         } | {"bad": bad}  # fmt: skip
         results = together(mine, lessons)
         assert isinstance(results.pop("bad"), ValueError)

@@ -22,7 +22,7 @@ from sklearn.feature_extraction import FeatureHasher
 from strategies import TABLE_WIDTH as WIDTH
 from strategies import column_sets, journal_messages, repeated_pieces, row_values
 from surebayes import kernels
-from surebayes.filter.store.events import Event, MessageRows, event_of, number_rows
+from surebayes.filter.store.events import Event, Lesson, MessageRows, event_of, number_rows
 from surebayes.kernels.reference import pool as reference
 from surebayes.pool.document import Rows
 from surebayes.pool.table import FileTable, Sums, Table, file_parts
@@ -731,7 +731,7 @@ def test_messages_are_numbered_as_rows_one_by_one(messages, shared, seq, chain):
     time, who, reader = shared
     actions, fingerprints, labels, bodies, ids = ([message[k] for message in messages] for k in range(5))
     checks = [crc32(body) for body in bodies]
-    given = MessageRows(*shared, actions, fingerprints, labels, bodies, checks, ids)
+    given = MessageRows(Lesson(who, time), reader, actions, fingerprints, labels, bodies, checks, ids)
     events = [
         Event(action, digits, label, None, time, who, body, reader=reader, message_id=name)
         for action, digits, label, body, name in messages

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from surebayes.filter import settings
 from surebayes.filter.promise import held_out
+from surebayes.filter.store.events import Lesson
 from surebayes.filter.verdicts import alarms
 from surebayes.filter.verdicts import budgets as ledger
 from surebayes.guarantees.budget import AlarmBudget
@@ -47,7 +48,7 @@ def begin(mine: Remembering, labels: Sequence[str], rate: float | None, burst: f
             terms = (before["rate"] if rate is None else rate, before["burst"] if burst is None else burst)
             scores, truth, *_ = reserve.of(label)
             place = 0 if len(state.names) == 2 else state.names.index(label)
-            ledger.set_terms(memory.database, label, place, *terms, who="calibrate")
+            ledger.set_terms(memory.database, label, place, *terms, Lesson("calibrate"))
             ledger.calibrate(memory.database, label, scores[~truth].tolist(), scores[truth].tolist())
     _note_terms(session.path, *terms)
     session.absorb(f"budget: {terms[1]:g} + {terms[0]:g} n alarms")  # with a summary of the settings
@@ -61,13 +62,13 @@ def _note_terms(folder: str, rate: float, burst: float) -> None:
             settings.change(path, name, repr(float(value)))
 
 
-def end(mine: Remembering, labels: Sequence[str], who: str | None) -> list[str]:
+def end(mine: Remembering, labels: Sequence[str], lesson: Lesson) -> list[str]:
     """End budgets and cancel their debt; return the labels of those that existed."""
     memory, path = mine._recorder.memory, os.path.join(mine._session.path, settings.NAME)
     ended: list[str] = []
     if memory is not None:
         with memory.lock, memory.database.writing():
-            ended = [label for label in labels if ledger.end(memory.database, label, who)]
+            ended = [label for label in labels if ledger.end(memory.database, label, lesson)]
             for label in ended:
                 alarms.forget_class(memory.database, label)
     if not mine.budgets() and os.path.exists(path) and "budget" in settings.read(path):

@@ -21,6 +21,7 @@ from surebayes.filter.plain import label_of, labelled, plain_real, plain_text, p
 from surebayes.filter.session import Session
 from surebayes.filter.state import State
 from surebayes.filter.store import contents
+from surebayes.filter.store.events import Lesson
 from surebayes.filter.verdict import Verdict
 from surebayes.filter.verdicts.audits import in_words
 from surebayes.filter.verdicts.memory import Memory
@@ -410,18 +411,18 @@ class Filter:
             "already": it was learnt with this label before and counts once. "moved": it had another label, now undone.
         """
         state = self._session.current_state()
-        label, who = label_of(label, state.names), text_or_none(who, "who")
-        return self._learnt(self._see(document, state), label, who, text_or_none(person, "person"), remember)[0]
+        label, lesson = label_of(label, state.names), Lesson(who)
+        return self._learnt(self._see(document, state), label, lesson, text_or_none(person, "person"), remember)[0]
 
     def _learnt(
-        self, features: Features, label: str, who: str | None, person: str | None, count: bool = True
+        self, features: Features, label: str, lesson: Lesson, person: str | None, count: bool = True
     ) -> tuple[str, CorrectionResult | None]:
         """Record a correct label and learn it; return both results."""
-        corrected = self._recorder.record(features, label, who, person) if count else None
+        corrected = self._recorder.record(features, label, lesson, person) if count else None
         with self._session.transaction() as txn:
             if self._quota is not None and txn.known(features.fingerprint) is None:
                 self._quota.check(self._session.path, txn.state.messages)
-            outcome = txn.learn(features, label, who)
+            outcome = txn.learn(features, label, lesson)
         return outcome, corrected
 
     def is_set_aside(self, document: bytes | str) -> bool:
@@ -450,9 +451,9 @@ class Filter:
         -------
         {"forgotten", "unknown"}
         """
-        fingerprint, who = Document(document, self.reader).fingerprint, text_or_none(who, "who")
+        fingerprint, lesson = Document(document, self.reader).fingerprint, Lesson(who)
         with self._session.transaction() as txn:
-            return txn.forget(fingerprint, who)
+            return txn.forget(fingerprint, lesson)
 
     def train(
         self,
@@ -499,18 +500,18 @@ class Filter:
             The numbers of documents "learnt", "already" known, "moved" and "reserved", and of "contradictory" ones,
             which came with two labels and were skipped.
         """
-        reserve, who = plain_real(reserve, "reserve"), text_or_none(who, "who")
+        reserve, lesson = plain_real(reserve, "reserve"), Lesson(who)
         if not 0 <= reserve < 1:
             raise ValueError(f"reserve must be a share of at least 0 and below 1. Got {reserve!r}.")
         if self._quota is not None:
             documents = self._within_quota(documents)
-        tell = self._recorder.record_many(who)
+        tell = self._recorder.record_many(lesson)
         return training.train(
             self._session,
             several(documents, "documents", "pair (document, label)"),
             reserve,
             journal,
-            who,
+            lesson,
             progress,
             tell,
             spread,
@@ -541,7 +542,7 @@ class Filter:
         dict
             "weights" by expert (and class, if more than two), and the number of "documents" used.
         """
-        return tuning.retune(self._session, text_or_none(weights, "weights"), text_or_none(who, "who"))
+        return tuning.retune(self._session, text_or_none(weights, "weights"), Lesson(who))
 
     # ---- promises
 
@@ -761,7 +762,7 @@ class Filter:
         who : str, optional
             Recorded in the history.
         """
-        return history.rollback(self._session, plain_whole(version, "version"), text_or_none(who, "who"))
+        return history.rollback(self._session, plain_whole(version, "version"), Lesson(who))
 
     def undo(self, version: int, who: str | None = None) -> str:
         """Undo one lesson exactly; later lessons stay.
@@ -778,7 +779,7 @@ class Filter:
         {"forgotten", "learnt"}
             The new state of the message.
         """
-        return history.undo(self._session, plain_whole(version, "version"), text_or_none(who, "who"))
+        return history.undo(self._session, plain_whole(version, "version"), Lesson(who))
 
     def status(self) -> dict[str, Any]:
         """Return the filter's status: documents by class, reserve, rows not yet absorbed, promises.
@@ -880,7 +881,7 @@ class Filter:
         from surebayes.filter.budgeting import end
 
         labels = list(self.budgets()) if positive is None else [plain_text(positive, "positive")]
-        return end(self, labels, text_or_none(who, "who"))
+        return end(self, labels, Lesson(who))
 
     def remember(
         self,
@@ -1035,17 +1036,17 @@ class Filter:
         """
         learner = self if learner is None else learner
         names = self._session.model().names
-        label, who = label_of(label, names), text_or_none(who, "who")
+        label, lesson = label_of(label, names), Lesson(who)
         memory, verdict, features = self._kept(number, learner)
         if features is None:
-            memory.tell(verdict.fingerprint, label, None, who, verdict.person or "")
+            memory.tell(verdict.fingerprint, label, None, lesson, verdict.person or "")
             return "noted"
         with learner._session.mutex:
             learner._session.fresh_state()
             known = learner._session.reading(refresh=True).known(features.fingerprint)
-        outcome, _ = learner._learnt(features, label, who, verdict.person or "")
+        outcome, _ = learner._learnt(features, label, lesson, verdict.person or "")
         before = known[1] if known is not None and known[0] == "learn" else ""
-        memory.told(number, label, who, before)
+        memory.told(number, label, lesson, before)
         return outcome
 
     def untell(self, number: int, who: str | None = None, learner: Filter | None = None) -> str:
@@ -1068,7 +1069,7 @@ class Filter:
             "moved": it is learnt again with the label that it had before; "already": it was learnt before the truth was
             told, and stays so; "noted": there was nothing to unlearn; "unknown": no truth was told.
         """
-        learner, who = self if learner is None else learner, text_or_none(who, "who")
+        learner, lesson = self if learner is None else learner, Lesson(who)
         memory, verdict, features = self._kept(number, learner)
         if not verdict.truth:
             return "unknown"
@@ -1078,9 +1079,9 @@ class Filter:
         if before == verdict.truth:
             return "already"
         if before:
-            return learner._learnt(features, before, who, verdict.person or "", count=False)[0]
+            return learner._learnt(features, before, lesson, verdict.person or "", count=False)[0]
         with learner._session.transaction() as txn:
-            return txn.forget(features.fingerprint, who)
+            return txn.forget(features.fingerprint, lesson)
 
     def _kept(self, number: int, learner: Filter) -> tuple[Memory, RememberedVerdict, Features | None]:
         """Return a remembered verdict, and its document as `learner` reads it, if its content is stored."""
@@ -1182,9 +1183,9 @@ class Filter:
         Rescue
             outcome, alarm, budgets.
         """
-        first, who = self._session.model().names[0], text_or_none(who, "who")
+        first, lesson = self._session.model().names[0], Lesson(who)
         features = self._see(document, self._session.current_state())
-        outcome, corrected = self._learnt(features, first, who, None)
+        outcome, corrected = self._learnt(features, first, lesson, None)
         return Rescue(outcome, corrected is not None and corrected.alarm, self.budgets())
 
     def budgets(self) -> dict[str, dict[str, Any]]:
@@ -1407,9 +1408,9 @@ class Filter:
         from surebayes.filter import upkeep
 
         message_ids = [plain_text(name, "a Message-ID") for name in several(message_ids, "message_ids", "Message-ID")]
-        who = text_or_none(who, "who")
+        lesson = Lesson(who)
         documents = list(several(documents, "documents"))
-        done = upkeep.erase(self._session, message_ids, documents, who)
+        done = upkeep.erase(self._session, message_ids, documents, lesson)
         return {**done, "remembered": self.erase_remembered(documents=documents, message_ids=message_ids)}
 
     @classmethod
@@ -1447,9 +1448,9 @@ class Filter:
         """
         from surebayes.filter import upkeep
 
-        model, who = text_or_none(model, "model"), text_or_none(who, "who")
+        model, lesson = text_or_none(model, "model"), Lesson(who)
         width = None if width is None else plain_whole(width, "width")
-        return upkeep.rebuild(os.fspath(path), model, width, drop_unjournaled, who, progress)
+        return upkeep.rebuild(os.fspath(path), model, width, drop_unjournaled, lesson, progress)
 
     # ---- other folders
 
@@ -1533,7 +1534,7 @@ class Filter:
             else {Document(document, reader).fingerprint for document in several(documents, "documents")}
         )
         label = None if label is None else label_of(label, self.classes)
-        return promote(self._session, os.fspath(into), wanted, label, text_or_none(who, "who"))
+        return promote(self._session, os.fspath(into), wanted, label, Lesson(who))
 
     def dump(self, file: TextIO) -> None:
         """Write the filter as text, one JSON object per line: settings, counts, messages."""
@@ -1574,8 +1575,8 @@ class Filter:
         """
         from surebayes.filter.layers.making import move_base
 
-        below, who = plain_text(os.fsdecode(base), "base"), text_or_none(who, "who")
-        return move_base(self._session, below, own_weight, who)
+        below, lesson = plain_text(os.fsdecode(base), "base"), Lesson(who)
+        return move_base(self._session, below, own_weight, lesson)
 
 
 def _reasons(state: State, features: Features, label: str) -> list[tuple[str, float]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from surebayes.errors import BadInput, StoreError
 from surebayes.filter.state import State
-from surebayes.filter.store.events import Event
+from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.journal import Journal, Known
 from surebayes.filter.training import Progress
 from surebayes.filter.transaction import Transaction
@@ -69,7 +68,7 @@ def difference(journal: Journal, first: int, last: int, limit: int) -> dict[str,
     return {"from": first, "to": last, **counts, "settings": settings, "messages": len(rows), "rows": latest}
 
 
-def rollback(session: Session, version: int, who: str | None) -> int:
+def rollback(session: Session, version: int, lesson: Lesson) -> int:
     """See `Filter.rollback`."""
     with session.transaction() as txn:
         state = txn.state
@@ -86,12 +85,12 @@ def rollback(session: Session, version: int, who: str | None) -> int:
                 f"Can't return to a version before {erased[-1]}, where messages were erased or all were recounted."
             )
         for event in reversed(undone):
-            _undo(txn, event, who)
+            _undo(txn, event, lesson)
     session.absorb(f"rolled back to {version}", renew=True)
     return len(undone)
 
 
-def undo(session: Session, version: int, who: str | None) -> str:
+def undo(session: Session, version: int, lesson: Lesson) -> str:
     """See `Filter.undo`."""
     with session.transaction() as txn:
         latest = txn.journal.last()
@@ -109,28 +108,28 @@ def undo(session: Session, version: int, who: str | None) -> str:
             )
         if txn.journal.erased() & {event.seq, event.source or 0}:
             raise BadInput(f"The message of lesson {version} was erased and can't be restored.")
-        _undo(txn, event, who)
+        _undo(txn, event, lesson)
     return "forgotten" if event.action == "learn" else "learnt"
 
 
-def _undo(txn: Transaction, event: Event, who: str | None) -> None:
-    row, now = event.source or event.seq, time.time()
+def _undo(txn: Transaction, event: Event, lesson: Lesson) -> None:
+    row = event.source or event.seq
     if event.action == "learn":
-        txn.forget(event.fingerprint or "", who)
+        txn.forget(event.fingerprint or "", lesson)
     elif event.action == "forget":
         rows, moved = txn.terms(row)
         txn.state.count(rows, moved, event.label or "", row, 1)
-        txn.add(Event("learn", event.fingerprint, event.label, row, now, who))
+        txn.add(Event.of(lesson, "learn", event.fingerprint, event.label, row))
     elif event.action == "reserve":
-        txn.forget(event.fingerprint or "", who)
+        txn.forget(event.fingerprint or "", lesson)
     elif event.action == "release":
-        txn.add(Event("reserve", event.fingerprint, event.label, row, now, who))
+        txn.add(Event.of(lesson, "reserve", event.fingerprint, event.label, row))
     elif event.action in ("judged", "unjudged"):
         opposite = "unjudged" if event.action == "judged" else "judged"
-        txn.add(Event(opposite, event.fingerprint, event.label, row, now, who))
+        txn.add(Event.of(lesson, opposite, event.fingerprint, event.label, row))
     elif event.action == "settings":
         change = parsed(txn.journal.body(event.seq), f"Row {event.seq} of the journal")
-        txn.settings(change["was"], who, weights=event.label == "weights")
+        txn.settings(change["was"], lesson, weights=event.label == "weights")
 
 
 def unlike_the_journal(

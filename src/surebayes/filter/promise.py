@@ -26,6 +26,7 @@ from surebayes.filter.features import Features
 from surebayes.filter.model import UNSURE
 from surebayes.filter.plain import label_of
 from surebayes.filter.state import State
+from surebayes.filter.store.events import Lesson
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.training import BATCH, batched, is_reserved
 from surebayes.filter.transaction import Transaction
@@ -53,6 +54,7 @@ from surebayes.pool.document import Rows
 if TYPE_CHECKING:
     from surebayes.filter.session import Session
 
+_RENEWAL = Lesson("renew")
 SHORT = 8
 """Distinct words and runs of words below which two texts may be equal by chance."""
 POINTS = 400
@@ -166,7 +168,7 @@ def calibrate(session: Session, positive: str | None, terms: Mapping[str, Any]) 
     with session.transaction() as txn:
         reserve = held_out(txn.state, txn.journal)
         for label, terms_of_class in wanted.items():
-            _promise(txn, reserve, label, terms_of_class, "calibrate")
+            _promise(txn, reserve, label, terms_of_class, Lesson("calibrate"))
     limits = {each.max_fpr for each in wanted.values() if each.max_fpr is not None}
     summary = f"false alarms at most {min(limits):g}" if limits else "a precision for each class"
     session.absorb(f"calibrated: {summary}")
@@ -200,20 +202,20 @@ def renew(txn: Transaction) -> Certificate | None:
     reserve = held_out(txn.state, txn.journal)
     for label, before in txn.state.settings.certificates.items():
         try:
-            certificate = _promise(txn, reserve, label, PromiseTerms.of(before, label), "renew")
+            certificate = _promise(txn, reserve, label, PromiseTerms.of(before, label), _RENEWAL)
         except ValueError as error:  # too few are left, or no threshold reaches the precision any more
             if isinstance(error, BadModel):
                 raise
     return certificate
 
 
-def _promise(txn: Transaction, reserve: HeldOut, label: str, terms: PromiseTerms, who: str) -> Certificate:
+def _promise(txn: Transaction, reserve: HeldOut, label: str, terms: PromiseTerms, lesson: Lesson) -> Certificate:
     """Certify the model as it is, and set the class's threshold, and the probability, by it."""
     state = txn.state
     scores, truth, days, groups = reserve.of(label, terms.min_precision is not None)
     other = state.names[0] if len(state.names) == 2 else None
     certificate = _certify(scores, truth, label, terms, days, groups, state.model_version, other)
-    if who == "renew" and (stays := state.settings.thresholds.get(label)) is not None:
+    if lesson is _RENEWAL and (stays := state.settings.thresholds.get(label)) is not None:
         certificate = _steady(certificate, stays, scores, truth, groups)
     if reserve.corrected:
         certificate = replace(certificate, assumption=CORRECTED)
@@ -230,7 +232,7 @@ def _promise(txn: Transaction, reserve: HeldOut, label: str, terms: PromiseTerms
         "certificates": {**settings.certificates, label: json.loads(certificate.to_json())},
         "certified_at": state.lessons,
     }  # fmt: skip
-    txn.settings(change, who)
+    txn.settings(change, lesson)
     return certificate
 
 
@@ -383,4 +385,4 @@ def set_aside(session: Session, documents: Iterable[tuple[bytes | str, str]]) ->
         for batch in batched(read(), BATCH):
             with session.transaction() as txn:
                 for label, features in batch:
-                    txn.reserve(features, label, "calibrate")
+                    txn.reserve(features, label, Lesson("calibrate"))

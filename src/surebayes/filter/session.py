@@ -17,7 +17,7 @@ from surebayes.errors import BadModel, Busy, StoreError
 from surebayes.filter.manifest import Manifest, stable_read
 from surebayes.filter.model import Model
 from surebayes.filter.state import State
-from surebayes.filter.store.events import Event
+from surebayes.filter.store.events import NOBODY, Event
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.journal_file import PAGE, SMALL_PAGE
 from surebayes.filter.store.model_folder import ModelFolder
@@ -474,7 +474,7 @@ class Session:
             self.renew_certificate(1 if renew else least)
             if note is not None:
                 txn = Transaction(state, self.open_journal())
-                txn.add(Event("mark", label=note, time=time.time()))
+                txn.add(Event.of(NOBODY, "mark", None, note))
                 self._commit(txn)
                 self._taught = 0
             self.write_model()

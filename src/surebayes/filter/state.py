@@ -9,7 +9,7 @@ from surebayes.filter.model import Model
 from surebayes.filter.model_settings import Settings
 from surebayes.filter.store import contents
 from surebayes.filter.store.bodies import pack_content, pack_rows, set_stages, unpack_content, unpack_rows
-from surebayes.filter.store.events import Event
+from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.tables import TableFiles
 from surebayes.filter.store.unjournaled import Learnt
 from surebayes.persist.manifest import parsed
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from surebayes.filter.manifest import Manifest
     from surebayes.filter.model import Decision
     from surebayes.filter.store.journal import Journal
-    from surebayes.filter.store.model_folder import Lesson, ModelFolder
+    from surebayes.filter.store.model_folder import ModelFolder, NewCounts
     from surebayes.filter.transaction import Transaction
     from surebayes.pool.document import Rows
     from surebayes.pool.engine import Batch
@@ -105,7 +105,7 @@ class State:
         self.known = {action: dict.fromkeys(names, 0) for action in ("learn", "reserve")}
         self.reread = 0, 0
         self.since = 0
-        self.lessons_since: list[tuple[int, Lesson]] | None = []
+        self.lessons_since: list[tuple[int, NewCounts]] | None = []
         self._bytes_since = self._reserved_bytes = 0
         self._reserved_rows: dict[int, list[Rows]] = {}  # by row of the journal
         self.base_in_use: BaseInUse | None = None
@@ -336,7 +336,7 @@ class State:
                 raise BadModel(f"Row {row} of the journal {error}.") from None
         self.version += 1
 
-    def _queue_lesson(self, lesson: Lesson) -> None:
+    def _queue_lesson(self, lesson: NewCounts) -> None:
         """Queue the counts of the next journal row for a small file."""
         if self.lessons_since is not None:
             self.lessons_since.append((self.seq + 1, lesson))
@@ -344,7 +344,7 @@ class State:
             if self._bytes_since > MOST_BYTES:
                 self.write_all()
 
-    def lessons_after(self, manifest: Manifest | None) -> list[Lesson] | None:
+    def lessons_after(self, manifest: Manifest | None) -> list[NewCounts] | None:
         """Return the counts of the rows after a manifest's model; None if the whole model must be written."""
         absorbed = manifest.place.absorbed if manifest is not None else -1
         if self.lessons_since is None or not self.since <= absorbed <= self.seq:
@@ -417,16 +417,14 @@ class State:
         self.count(features.rows, moved, label, self.seq + 1, 1)
         return moved
 
-    def event(
-        self, action: str, features: Features, label: str, when: float, who: str | None, moved: Sequence[int] = ()
-    ) -> Event:
+    def event(self, action: str, features: Features, label: str, lesson: Lesson, moved: Sequence[int] = ()) -> Event:
         """Return the journal row for a message."""
         if self.keeps_content:
             body, reader = pack_content(features.kept(self.engine.views), moved), contents.VERSION
         else:
             body, reader = pack_rows(packable(features.rows), moved), None
         name = features.hashed_id or self._hashed(features.message_id)
-        return Event(action, features.fingerprint, label, None, when, who, body, reader=reader, message_id=name)
+        return Event.of(lesson, action, features.fingerprint, label, body=body, reader=reader, message_id=name)
 
     # ---- the base of a layer
 
@@ -511,5 +509,5 @@ class State:
         none = [[0] * len(units) for units in self.engine.weights.units]
         steps = link.steps_from(base_in_use.base.tuned).to_json()
         change = {"base": steps, "weights": none, "weights_since": self.seq + 1}
-        txn.settings(change, "base tuned", weights=True)
+        txn.settings(change, Lesson("base tuned"), weights=True)
         self.refresh_base(base_in_use.folder, base_in_use.hold)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
@@ -14,7 +13,7 @@ from surebayes.filter.plain import label_of
 from surebayes.filter.state import State
 from surebayes.filter.store import contents
 from surebayes.filter.store.contents import Reading
-from surebayes.filter.store.events import Event, MessageRows
+from surebayes.filter.store.events import Event, Lesson, MessageRows
 from surebayes.filter.store.spool import Places, Spool, SpooledGroup
 from surebayes.filter.store.unjournaled import pack_events
 from surebayes.filter.transaction import Transaction
@@ -69,9 +68,9 @@ class _Training:
     """
 
     def __init__(
-        self, session: Session, reserve: float, journal: bool, who: str | None, progress: Progress | None
+        self, session: Session, reserve: float, journal: bool, lesson: Lesson, progress: Progress | None
     ) -> None:
-        self.session, self.journal, self.who, self.progress = session, journal, who, progress
+        self.session, self.journal, self.lesson, self.progress = session, journal, lesson, progress
         self.done = {"learnt": 0, "already": 0, "moved": 0, "reserved": 0}
         self.spool = Spool(session.path)
         names = session.loaded_state().names
@@ -150,8 +149,7 @@ class _Training:
         state, spool, first = txn.state, self.spool, txn.state.seq + 1
         bodies, checks = spool.bodies_of(new)
         messages = MessageRows(
-            time.time(),
-            self.who,
+            self.lesson,
             contents.VERSION if state.keeps_content else None,
             ["reserve" if f in aside else "learn" for f in new],
             list(new),
@@ -185,7 +183,7 @@ class _Training:
         message = self.spool.message(fingerprint)
         features = Features.of_terms(fingerprint, message.rows, message.content, message.message_id)
         if self.journal:
-            self.done[txn.learn(features, label, self.who)] += 1
+            self.done[txn.learn(features, label, self.lesson)] += 1
         else:
             txn.state.learn(features, label)
             self.unjournaled.append((features.fingerprint, txn.state.code(label)))
@@ -262,7 +260,7 @@ class _Training:
             self._note(groups, codes)
         self._tell(len(aside) + self.done["learnt"])
         if weigh:
-            txn.weights(self.who)
+            txn.weights(self.lesson)
         return True
 
     def _count_and_fit(
@@ -312,7 +310,7 @@ class _Training:
                 self.learn(txn, batch, True)
 
         self._fit(state, ordered, [places], learn)
-        txn.weights(self.who)
+        txn.weights(self.lesson)
 
     def _weigh_in_turns(self, txn: Transaction) -> None:
         """Weigh the experts on all messages that were learnt, each third by what the others say, and fit the rest.
@@ -325,7 +323,7 @@ class _Training:
         state = txn.state.into_memory()
         state.write_all()
         self._fit(state, learnt, turns_of(state.engine, learnt, self._codes(state, learnt)))
-        txn.weights(self.who)
+        txn.weights(self.lesson)
 
     def _in_order(self, state: State, held_out: Iterable[str] = ()) -> list[str]:
         """Return what was learnt together, and what is to be, in the order that experts are weighed in."""
@@ -369,13 +367,13 @@ def train(
     documents: Iterable[tuple[bytes | str, str]],
     reserve: float,
     journal: bool,
-    who: str | None,
+    lesson: Lesson,
     progress: Progress | None,
     tell: Callable[[Iterable[tuple[str, str]]], Any] | None = None,
     spread: Spread | None = None,
 ) -> dict[str, int]:
     """See `Filter.train`; `tell` takes (fingerprint, label) of what is to be learnt, before it is."""
-    training = _Training(session, reserve, journal, who, progress)
+    training = _Training(session, reserve, journal, lesson, progress)
     try:
         training.read(documents, ahead if spread is None else spread)
         if tell is not None:
@@ -402,7 +400,7 @@ def _without_journal(session: Session, training: _Training) -> None:
             if not training.unjournaled:
                 return
             state.learnt.add(training.unjournaled)
-            bulk = Event("bulk", label=f"{training.done['learnt']} without journal", time=time.time(), who=training.who)
+            bulk = Event.of(training.lesson, "bulk", None, f"{training.done['learnt']} without journal")
             txn.add(bulk)
             state.floor = state.seq
             session.renew_certificate(1, txn)

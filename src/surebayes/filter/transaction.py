@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 from surebayes.filter.store.bodies import pack_stages
-from surebayes.filter.store.events import Event, event_of, number_rows, row_of
+from surebayes.filter.store.events import NOBODY, Event, Lesson, event_of, number_rows, row_of
 from surebayes.persist.manifest import dumped
 
 TYPE_CHECKING = False
@@ -43,7 +41,7 @@ class Transaction:
 
     # ---- lessons
 
-    def learn(self, features: Features, label: str, who: str | None) -> str:
+    def learn(self, features: Features, label: str, lesson: Lesson = NOBODY) -> str:
         """Learn a message unless it is known with this label; a message with another label is forgotten first.
 
         A correctly judged reserved message stays reserved: the model learns nothing new from it, and a promise depends
@@ -62,35 +60,35 @@ class Transaction:
                 return "already"
             if known[:2] == ("reserve", label) and self.state.decide(features)[0] == label:
                 return "already"
-            return self._learn_instead(features, known, label, who)
-        self._count(features, label, who)
+            return self._learn_instead(features, known, label, lesson)
+        self._count(features, label, lesson)
         return "learnt"
 
-    def _learn_instead(self, features: Features, known: Known, label: str, who: str | None) -> str:
+    def _learn_instead(self, features: Features, known: Known, label: str, lesson: Lesson) -> str:
         """Learn a message that had another label or was reserved; calibration keeps its score."""
         score = b""
         if known[0] == "reserve":
             score = dumped({"scores": list(self.state.ask(features).scores), "model": self.state.model_version})
         elif (judged := self.judged(features.fingerprint)) is not None:
             score = self.body(judged[1])
-        self.forget(features.fingerprint, who)
-        self._count(features, label, who)
+        self.forget(features.fingerprint, lesson)
+        self._count(features, label, lesson)
         if score:
-            self.add(Event("judged", features.fingerprint, label, None, time.time(), who, score))
+            self.add(Event.of(lesson, "judged", features.fingerprint, label, body=score))
         return "moved" if known[0] == "learn" else "learnt"
 
-    def _count(self, features: Features, label: str, who: str | None) -> None:
+    def _count(self, features: Features, label: str, lesson: Lesson) -> None:
         moved = self.state.learn(features, label)
-        self.add(self.state.event("learn", features, label, time.time(), who, moved))
+        self.add(self.state.event("learn", features, label, lesson, moved))
 
-    def reserve(self, features: Features, label: str, who: str | None) -> bool:
+    def reserve(self, features: Features, label: str, lesson: Lesson = NOBODY) -> bool:
         """Reserve a message for calibration; return False if it is known."""
         if self.known(features.fingerprint) is not None:
             return False
-        self.add(self.state.event("reserve", features, label, time.time(), who))
+        self.add(self.state.event("reserve", features, label, lesson))
         return True
 
-    def forget(self, fingerprint: str, who: str | None) -> str:
+    def forget(self, fingerprint: str, lesson: Lesson = NOBODY) -> str:
         """Remove a message from the model or from the reserve.
 
         Returns
@@ -103,12 +101,12 @@ class Transaction:
         action, label, row = known
         judged = self.judged(fingerprint)
         if judged is not None:
-            self.add(Event("unjudged", fingerprint, label, judged[1], time.time(), who))
+            self.add(Event.of(lesson, "unjudged", fingerprint, label, judged[1]))
         if action == "learn":
             rows, moved = self.terms(row)
             self.state.count(rows, moved, label, row, -1)
         name = "forget" if action == "learn" else "release"
-        self.add(Event(name, fingerprint, label, row, time.time(), who))
+        self.add(Event.of(lesson, name, fingerprint, label, row))
         return "forgotten"
 
     # ---- rows
@@ -185,22 +183,22 @@ class Transaction:
 
     # ---- settings
 
-    def settings(self, change: dict[str, Any], who: str | None = None, weights: bool = False) -> None:
+    def settings(self, change: dict[str, Any], lesson: Lesson = NOBODY, weights: bool = False) -> None:
         """Change settings."""
         before = self.state.settings.to_json()
         was = {name: before.get(name) for name in change}
         self.state.change(change, self.body)
         body = dumped({"set": change, "was": was})
-        self.add(Event("settings", label="weights" if weights else None, time=time.time(), who=who, body=body))
+        self.add(Event.of(lesson, "settings", None, "weights" if weights else None, body=body))
 
-    def weights(self, who: str | None) -> None:
+    def weights(self, lesson: Lesson = NOBODY) -> None:
         """Record the pool's current weights and second stages as the starting point of later lessons."""
         state, change = self.state, {}
         if any(stage.table is not None for stage in state.engine.stages):
-            self.add(Event("stage", time=time.time(), who=who, body=pack_stages(state.engine)))
+            self.add(Event.of(lesson, "stage", body=pack_stages(state.engine)))
             change = {"second_stage": state.seq}
         weights = {"bounds": None, **state.engine.weights.to_json()}
-        self.settings({**change, **weights, "weights_since": state.seq + 1}, who, weights=True)
+        self.settings({**change, **weights, "weights_since": state.seq + 1}, lesson, weights=True)
 
     def commit(self) -> None:
         """Write the rows."""

@@ -6,7 +6,6 @@ import base64
 import itertools
 import json
 import os
-import time
 from array import array
 from binascii import crc32
 from collections.abc import Iterable, Iterator
@@ -19,7 +18,7 @@ from surebayes.filter.new_folder import check_classes
 from surebayes.filter.session import Session
 from surebayes.filter.state import State
 from surebayes.filter.store.bodies import pack_content, pack_rows, pack_stages, unpack_content, unpack_rows
-from surebayes.filter.store.events import Event
+from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.unjournaled import Learnt
 from surebayes.filter.training import BATCH, batched
@@ -30,6 +29,7 @@ from surebayes.pool.specs import ViewSpec
 from surebayes.pool.table import Sums, Table
 
 DUMP = "surebayes filter"
+_RESTORED = Lesson("restore")
 VERSION = 3
 _CHUNK = 10_000  # counts a line
 
@@ -64,15 +64,14 @@ def _lines(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
     if len(state.learnt):
         yield {"learnt": base64.b64encode(state.learnt.to_bytes()).decode()}
     messages, judged = journal.messages(), journal.messages("judged", "unjudged")
-    when = {event.seq: (event.time, event.who) for event, _ in journal.heads()}
+    taught = {event.seq: event.lesson for event, _ in journal.heads()}
     for fingerprint, (action, label, row) in messages.items():
         body, reader = journal.content(row)
         line = {
             "message": fingerprint,
             "action": action,
             "label": label,
-            "time": when[row][0],
-            "who": when[row][1],
+            **dict(sorted(taught[row].as_dict().items())),
             **_message(body, reader),
         }
         if row <= state.settings.weights_since:
@@ -159,7 +158,7 @@ def _restored(path: str, header: dict[str, Any], classes: list[str], lines: Iter
                     state.learnt = Learnt(base64.b64decode(line["learnt"], validate=True))
                 elif "second_stage" in line:
                     body = base64.b64decode(line["second_stage"], validate=True)
-                    txn.add(Event("stage", time=time.time(), who="restore", body=body))
+                    txn.add(Event.of(_RESTORED, "stage", body=body))
                     stage = state.seq
                 else:
                     _remember(txn, line)
@@ -167,15 +166,15 @@ def _restored(path: str, header: dict[str, Any], classes: list[str], lines: Iter
         _add_others(state, others, documents)
         txn = Transaction(state, journal)
         if others or any(documents):
-            txn.add(Event("bulk", label=f"{sum(documents)} without journal", time=time.time(), who="restore"))
+            txn.add(Event.of(_RESTORED, "bulk", None, f"{sum(documents)} without journal"))
             state.floor = state.seq
         change = {"weights_since": 0, "certified_at": state.lessons, "second_stage": stage}
         settings = Settings.from_json(header["settings"]).replace(change).to_json()
         for label, made in settings["certificates"].items():
             if made.get("model") == header["model"]:  # the same model under another name
                 settings["certificates"][label] = {**made, "model": f"{journal.id}-{state.seq + 1}"}
-        txn.settings(settings, "restore", weights=True)
-        txn.add(Event("mark", label="restored", time=time.time(), who="restore"))
+        txn.settings(settings, _RESTORED, weights=True)
+        txn.add(Event.of(_RESTORED, "mark", None, "restored"))
         txn.commit()
         session.write_model()
     return session
@@ -194,10 +193,11 @@ def _remember(txn: Transaction, line: dict[str, Any]) -> None:
         rows, body = _checked_terms(state, name, line["terms"], terms), pack_rows(terms, line["moved"])
     if line["action"] == "learn":
         state.count(rows, (), line["label"], state.seq + 1, 1)
-    txn.add(Event(line["action"], name, line["label"], None, line["time"], line["who"], body, reader=reader))
+    lesson = Lesson(**{field: line[field] for field in Lesson.FIELDS})
+    txn.add(Event.of(lesson, line["action"], name, line["label"], body=body, reader=reader))
     if "judged" in line:
         scores = json.dumps(line["judged"]).encode()
-        txn.add(Event("judged", name, line["label"], None, line["time"], line["who"], scores))
+        txn.add(Event.of(lesson, "judged", name, line["label"], body=scores))
 
 
 def _checked_terms(state: State, name: str, listed: list[list[int]], terms: list[bytes]) -> list[Rows]:

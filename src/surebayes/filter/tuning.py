@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from surebayes.filter.session import Session
+    from surebayes.filter.store.events import Lesson
 
 FEWEST = 20
 """Messages of each side that new weights need to rest on."""
@@ -29,7 +30,7 @@ AGED = 100
 """Lessons after which second stages may be fitted anew with some gain."""
 
 
-def retune(session: Session, how: str | None, who: str | None) -> dict[str, Any]:
+def retune(session: Session, how: str | None, lesson: Lesson) -> dict[str, Any]:
     """See `Filter.retune`."""
     if how is not None and how not in HOW:
         raise ValueError(f"weights must be 'reliability', 'stack' or 'equal'. Got {how!r}.")
@@ -48,7 +49,7 @@ def retune(session: Session, how: str | None, who: str | None) -> dict[str, Any]
         weighing = [i for turn in turns for i in turn]
         _check_enough(state, codes if len(turns) > 1 else [codes[i] for i in weighing], len(turns))
         _fit(txn, learnt, codes, turns, how)
-        txn.weights(who)
+        txn.weights(lesson)
         by_expert = [{name: unit * UNIT for name, unit in zip(engine.names, units)} for units in engine.weights.units]
     session.absorb(f"retuned: {how}", renew=True)
     return {"weights": by_expert[0] if len(by_expert) == 1 else by_expert, "documents": len(weighing)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from surebayes.filter.session import RENEW_AFTER, Session
 from surebayes.filter.state import State
 from surebayes.filter.store import contents
 from surebayes.filter.store.bodies import unpack_content
-from surebayes.filter.store.events import Event
+from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.unjournaled import pack_events
 from surebayes.filter.transaction import Transaction
@@ -65,7 +64,7 @@ def repair(session: Session, pretend: bool) -> dict[str, Any]:
 
 
 def erase(
-    session: Session, message_ids: Sequence[str], documents: Iterable[bytes | str], who: str | None
+    session: Session, message_ids: Sequence[str], documents: Iterable[bytes | str], lesson: Lesson
 ) -> dict[str, int]:
     """See `Filter.erase`.
 
@@ -89,7 +88,7 @@ def erase(
                 )
             done["messages"] += bool(txn.journal.rows_of(fingerprint))
             if known is not None:
-                txn.forget(fingerprint, who)
+                txn.forget(fingerprint, lesson)
                 done["forgotten" if known[0] == "learn" else "released"] += 1
     with session.exclusive():
         state, journal = session.ready_to_write(), session.open_journal()
@@ -99,9 +98,8 @@ def erase(
         rows = [event for fingerprint in sorted(wanted) for event in journal.rows_of(fingerprint)]
         if rows:
             txn = Transaction(state, journal)
-            now = time.time()
             try:
-                txn.add_many([Event("erase", row.fingerprint, row.label, row.seq, now, who) for row in rows])
+                txn.add_many([Event.of(lesson, "erase", row.fingerprint, row.label, row.seq) for row in rows])
                 journal.append_rows(txn.rows, blank=[row.seq for row in rows])
             except BaseException:
                 session.drop_state()  # memory is ahead of the journal: never write it
@@ -126,7 +124,7 @@ def rebuild(
     model: str | None,
     width: int | None,
     drop_unjournaled: bool,
-    who: str | None,
+    lesson: Lesson,
     progress: Progress | None,
 ) -> dict[str, Any]:
     """See `Filter.rebuild`."""
@@ -147,18 +145,18 @@ def rebuild(
             state.refresh_base(path)
             txn = Transaction(state, journal)
             about = {"reader": contents.VERSION, "views": [view.to_json() for view in wanted], "other": other}
-            txn.add(Event("rebuild", label=f"counted {sum(state.engine.documents):,} anew", time=time.time(), who=who,
-                            body=dumped(about)))  # fmt: skip
+            counted = f"counted {sum(state.engine.documents):,} anew"
+            txn.add(Event.of(lesson, "rebuild", None, counted, body=dumped(about)))
             state.reread = state.seq, contents.VERSION
             if other:
-                txn.weights(who)
+                txn.weights(lesson)
             state.write_all()
             session.renew_certificate(RENEW_AFTER, txn)
             session.write_model(pack_events(txn.events))
             txn.commit()
             journal.settle()
         if other:
-            _weigh(session, who)
+            _weigh(session, lesson)
         return {"documents": dict(zip(names, session.current_state().engine.documents)), "views": len(wanted)}
     except BaseException:
         session.drop_state()  # memory may be ahead of the journal: never write it
@@ -285,11 +283,11 @@ def _counted(journal: Journal, state: State, other: bool, drop_unjournaled: bool
     return state
 
 
-def _weigh(session: Session, who: str | None) -> None:
+def _weigh(session: Session, lesson: Lesson) -> None:
     """Weigh the experts of new views, if there are enough messages."""
     from surebayes.filter.tuning import retune
 
     try:
-        retune(session, None, who)
+        retune(session, None, lesson)
     except ValueError:  # too few: equal weights stay
         return

@@ -195,10 +195,10 @@ class Learn(Scenario):
 
     def act(self, place, pipe):
         for i in range(4, 8):
-            brief(place / "f", lambda txn, i=i: txn.learn(txn.state.see(MAILS[i][0]), MAILS[i][1], None))
+            brief(place / "f", lambda txn, i=i: txn.learn(txn.state.see(MAILS[i][0]), MAILS[i][1]))
             say(pipe, i)
         name = sb.read_message(MAILS[0][0]).fingerprint
-        brief(place / "f", lambda txn: txn.forget(name, None))
+        brief(place / "f", lambda txn: txn.forget(name))
         say(pipe, "forgotten")
 
     def check(self, place, done):

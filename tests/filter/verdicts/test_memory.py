@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from strategies import memory_attacks, memory_steps
 from surebayes.errors import BadModel, NewerModel
 from surebayes.filter.model import Model
+from surebayes.filter.store.events import Lesson
 from surebayes.filter.verdicts import alarms
 from surebayes.filter.verdicts import budgets as ledger
 from surebayes.filter.verdicts import memory as verdict_memory
@@ -630,7 +631,7 @@ def test_the_ledger_says_what_happened(tmp_path):
         ask(memory, f"g{i}", LOW)
         memory.tell(f"g{i}", "ham")
     ask(memory, "x")
-    memory.tell("x", "ham", who="ann")
+    memory.tell("x", "ham", lesson=Lesson("ann"))
     rows = ledger.ledger(memory.database)
     assert [(row["kind"], row["documents"]) for row in rows] == [("alarm", 1), ("paid", 3), ("terms", 0)]
     assert (rows[0]["debt"], rows[0]["left"], rows[0]["fingerprint"], rows[0]["who"]) == (1.0, 2, "x", "ann")

@@ -10,6 +10,7 @@ from surebayes.filter.base import identity_of, link_to, open_whole
 from surebayes.filter.base_link import check_weight
 from surebayes.filter.model import Model
 from surebayes.filter.session import Session
+from surebayes.filter.store.events import NOBODY, Lesson
 from surebayes.pool.specs import views_of
 
 _DEFAULTS: dict[str, Any] = {"classes": ["ham", "spam"], "reader": "mail", "model": "pool", "width": 2**22}
@@ -37,7 +38,7 @@ def create_layer(
     return Session.create(path, engine.reader, list(names), engine.views, renew, content, link)
 
 
-def move_base(session: Session, base: str, own_weight: int | None = None, who: str | None = None) -> bool:
+def move_base(session: Session, base: str, own_weight: int | None = None, lesson: Lesson = NOBODY) -> bool:
     """Point a layer to its base at another path, or to another filter of the same kind; return whether it changed.
 
     Parameters
@@ -48,7 +49,7 @@ def move_base(session: Session, base: str, own_weight: int | None = None, who: s
         The base's folder.
     own_weight : int, optional
         How often each of the layer's lessons counts; unchanged by default.
-    who : str, optional
+    lesson : Lesson, optional
         Recorded in the history.
     """
     state = session.current_state()
@@ -64,6 +65,6 @@ def move_base(session: Session, base: str, own_weight: int | None = None, who: s
     if wanted == link:
         return False
     with session.transaction() as txn:
-        txn.settings({"base": wanted.to_json()}, who, weights=True)
+        txn.settings({"base": wanted.to_json()}, lesson, weights=True)
     session.absorb(f"stands on {os.path.basename(wanted.path)}", renew=True)
     return True

@@ -16,7 +16,7 @@ from surebayes.filter import tuning
 from surebayes.filter.features import batch_of
 from surebayes.filter.session import Session
 from surebayes.filter.state import State
-from surebayes.filter.store.events import Event
+from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.training import BATCH, batched
 from surebayes.filter.transaction import Transaction
@@ -29,58 +29,59 @@ from surebayes.pool.document import Rows
 Progress = Callable[[str, int, "int | None"], None]
 
 
-class Lesson(NamedTuple):
-    """A message's latest lesson in a filter; of two, the greater one has the label that counts.
+class Latest(NamedTuple):
+    """A message's latest lesson in a filter.
 
     Attributes
     ----------
-    time : float
-        The time of the lesson.
+    lesson : Lesson
+        Its author and time.
     label : str
         The class.
     action : {"learn", "reserve"}
         Whether it was learnt or reserved.
-    who : str
-        The teacher; "" if unknown.
     source, row : int
         The filter, and the row in its journal.
     judged : (int, int) or None
         Filter and row of its scores before it was learnt, if it was reserved before.
     """
 
-    time: float
+    lesson: Lesson
     label: str
     action: str
-    who: str
     source: int
     row: int
     judged: tuple[int, int] | None
 
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """What decides between two filters: the greater one has the label that counts."""
+        return self.lesson.time, self.label, self.action, self.lesson.who or ""
 
-def lessons_of(journal: Journal, source: int = 0) -> Iterator[tuple[str, Lesson]]:
+
+def lessons_of(journal: Journal, source: int = 0) -> Iterator[tuple[str, Latest]]:
     """Yield the fingerprint and the lesson of every message that a filter has learnt or reserved."""
-    last_taught: dict[str, tuple[float, str]] = {}
+    last_taught: dict[str, Lesson] = {}
     for event, _ in journal.heads():
         if event.action in ("learn", "reserve") and event.fingerprint is not None:
-            last_taught[event.fingerprint] = event.time, event.who or ""
+            last_taught[event.fingerprint] = event.lesson
     scores = journal.messages("judged", "unjudged")
     for fingerprint, (action, label, row) in journal.messages().items():
-        when, who = last_taught[fingerprint]
         judged = (source, scores[fingerprint][2]) if fingerprint in scores else None
-        yield fingerprint, Lesson(when, label, action, who, source, row, judged)
+        yield fingerprint, Latest(last_taught[fingerprint], label, action, source, row, judged)
 
 
-def together(first: Lesson, second: Lesson) -> Lesson:
+def together(first: Latest, second: Latest) -> Latest:
     """Combine two filters' lessons of a message: the later one, then the larger label; learnt if either is.
 
     Examples
     --------
-    >>> reserved = Lesson(5.0, "ham", "reserve", "", 0, 3, None)
-    >>> learnt = Lesson(4.0, "spam", "learn", "ann", 1, 7, None)
+    >>> reserved = Latest(Lesson(time=5.0), "ham", "reserve", 0, 3, None)
+    >>> learnt = Latest(Lesson("ann", 4.0), "spam", "learn", 1, 7, None)
     >>> together(reserved, learnt).action, together(reserved, learnt).label == together(learnt, reserved).label == "ham"
     ('learn', True)
     """
-    winner, other = (first, second) if first[:4] >= second[:4] else (second, first)
+    winner, other = (first, second) if first.rank >= second.rank else (second, first)
     action = "learn" if "learn" in (first.action, second.action) else "reserve"
     return winner._replace(action=action, judged=winner.judged or other.judged)
 
@@ -158,18 +159,18 @@ def _differing(first: State, second: State) -> str:
 def _write(made: str, sources: Sequence[str], opened: Sequence[Session], progress: Progress | None) -> dict[str, Any]:
     states = [session.current_state() for session in opened]
     journals = [session.reading() for session in opened]
-    known: dict[str, Lesson] = {}
+    known: dict[str, Latest] = {}
     report: dict[str, Any] = {"learnt": 0, "reserved": 0, "both": 0, "disagreed": 0}
     in_both, disagreed = set(), set()
     for i, journal in enumerate(journals):
-        for fingerprint, lesson in lessons_of(journal, i):
+        for fingerprint, latest in lessons_of(journal, i):
             before = known.get(fingerprint)
             if before is not None:
                 in_both.add(fingerprint)
-                if before.label != lesson.label:
+                if before.label != latest.label:
                     disagreed.add(fingerprint)
-                lesson = together(before, lesson)
-            known[fingerprint] = lesson
+                latest = together(before, latest)
+            known[fingerprint] = latest
     report["both"], report["disagreed"] = len(in_both), len(disagreed)
     first = states[0]
     content = all(journal.keeps_content for journal in journals)
@@ -186,7 +187,7 @@ def _write(made: str, sources: Sequence[str], opened: Sequence[Session], progres
 
 
 def _fill(
-    target: Session, known: dict[str, Lesson], journals: Sequence[Journal], report: dict[str, Any],
+    target: Session, known: dict[str, Latest], journals: Sequence[Journal], report: dict[str, Any],
     progress: Progress | None,
 ) -> None:  # fmt: skip
     """Write every message in the order of fingerprints, with its time and teacher."""
@@ -195,8 +196,8 @@ def _fill(
         for batch in batched(sorted(known.items()), BATCH):
             with target.transaction() as txn:
                 _copy(txn, batch, journals, names)
-            for _, lesson in batch:
-                report["learnt" if lesson.action == "learn" else "reserved"] += 1
+            for _, latest in batch:
+                report["learnt" if latest.action == "learn" else "reserved"] += 1
             done += len(batch)
             if progress is not None:
                 progress("merging", done, len(known))
@@ -204,38 +205,37 @@ def _fill(
 
 def _copy(
     txn: Transaction,
-    batch: Sequence[tuple[str, Lesson]],
+    batch: Sequence[tuple[str, Latest]],
     journals: Sequence[Journal],
     names: Sequence[dict[int, bytes]],
 ) -> None:
     events: list[Event] = []
     counted: list[list[Rows]] = []
     labels: list[int] = []
-    for fingerprint, lesson in batch:
-        body, reader = journals[lesson.source].content(lesson.row)
-        if lesson.action == "learn":
-            counted.append(txn.state.unpack(body, reader, lesson.row)[0])
-            labels.append(txn.state.code(lesson.label))
-        columns = lesson.label, None, lesson.time, lesson.who or None
-        name = names[lesson.source].get(lesson.row)
-        events.append(Event(lesson.action, fingerprint, *columns, body, reader=reader, message_id=name))
-        if lesson.judged is not None and lesson.action == "learn":
-            source, row = lesson.judged
-            events.append(Event("judged", fingerprint, *columns, journals[source].body(row)))
+    for fingerprint, latest in batch:
+        body, reader = journals[latest.source].content(latest.row)
+        if latest.action == "learn":
+            counted.append(txn.state.unpack(body, reader, latest.row)[0])
+            labels.append(txn.state.code(latest.label))
+        name, about = names[latest.source].get(latest.row), (fingerprint, latest.label)
+        events.append(Event.of(latest.lesson, latest.action, *about, body=body, reader=reader, message_id=name))
+        if latest.judged is not None and latest.action == "learn":
+            source, row = latest.judged
+            events.append(Event.of(latest.lesson, "judged", *about, body=journals[source].body(row)))
     txn.add_many(events)
     if counted:
         txn.state.count_batches([(batch_of(counted), ints(labels), None)])
 
 
-def _fit(target: Session, known: dict[str, Lesson]) -> None:
+def _fit(target: Session, known: dict[str, Latest]) -> None:
     """Weigh the experts and fit second stages on all messages; this replaces the steps of single lessons."""
     state = target.loaded_state()
-    learnt = sorted([f for f, lesson in known.items() if lesson.action == "learn"], key=in_order(state.engine))
+    learnt = sorted([f for f, latest in known.items() if latest.action == "learn"], key=in_order(state.engine))
     codes = [state.code(known[f].label) for f in learnt]
     turns = turns_of(state.engine, learnt, codes)
     weighing = [codes[i] for turn in turns for i in turn]
     if state.engine.n_experts > 1 and all(tuning.enough(weighing, c, len(turns)) for c in range(len(state.names))):
-        tuning.retune(target, None, "merge")
+        tuning.retune(target, None, Lesson("merge"))
     else:  # too few for that: equal weights, and no lesson's step is counted twice
         with target.transaction() as txn:
-            txn.weights("merge")
+            txn.weights(Lesson("merge"))

@@ -12,11 +12,12 @@ from surebayes.filter.session import Session
 from surebayes.filter.state import State
 from surebayes.filter.store import contents
 from surebayes.filter.store.bodies import unpack_content
+from surebayes.filter.store.events import Lesson
 from surebayes.filter.transaction import Transaction
 
 
 def promote(
-    mine: Session, into: str, wanted: Collection[str] | None, label: str | None, who: str | None
+    mine: Session, into: str, wanted: Collection[str] | None, label: str | None, lesson: Lesson
 ) -> dict[str, Any]:
     """Teach another filter lessons of this one, in one step that can be undone; they stay in this one too.
 
@@ -30,8 +31,8 @@ def promote(
         The fingerprints of the messages; by default all.
     label : str, optional
         Only lessons of this class.
-    who : str, optional
-        Recorded in the other filter's history; by default the name of the folder.
+    lesson : Lesson
+        Recorded in the other filter's history; without an author, the name of the folder.
 
     Returns
     -------
@@ -50,7 +51,7 @@ def promote(
         lessons = [(f, c, *journal.content(row), row, names.get(row)) for row, f, c in rows]
     unknown = 0 if wanted is None else len(set(wanted) - set(known))
     name = os.path.basename(os.path.abspath(mine.path))
-    says = f"{who or name} (promoted from {name})"
+    copied = lesson.replace(who=f"{lesson.who or name} (promoted from {name})")
     site = Session.open(into)
     try:
         _check_same(state, site.current_state(), into)
@@ -60,7 +61,7 @@ def promote(
         with site.transaction() as txn:
             report["before"] = txn.state.seq
             for fingerprint, c, body, reader, row, hashed_id in lessons:
-                report[_teach(txn, state, fingerprint, c, body, reader, row, hashed_id, says)] += 1
+                report[_teach(txn, state, fingerprint, c, body, reader, row, hashed_id, copied)] += 1
         if report["learnt"] or report["moved"]:
             site.absorb(f"promoted {report['learnt'] + report['moved']} from {name}")
         return report
@@ -80,7 +81,7 @@ def _check_same(mine: State, theirs: State, into: str) -> None:
 
 def _teach(
     txn: Transaction, mine: State, fingerprint: str, label: str, body: bytes, reader: int | None, row: int,
-    name: bytes | None, who: str,
+    name: bytes | None, lesson: Lesson,
 ) -> str:  # fmt: skip
     """Learn a message from the content in its row, or else from its columns."""
     rows, _ = mine.unpack(body, reader, row)
@@ -89,6 +90,6 @@ def _teach(
     state, before = txn.state, txn.state.keeps_content
     state.keeps_content = before and with_content
     try:
-        return txn.learn(Features.of_terms(fingerprint, rows, content, "", name), label, who)
+        return txn.learn(Features.of_terms(fingerprint, rows, content, "", name), label, lesson)
     finally:
         state.keeps_content = before

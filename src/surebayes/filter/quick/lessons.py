@@ -139,11 +139,8 @@ def main(argv: list[str]) -> int | None:
 
 def _lesson(call: LessonCall) -> tuple[str, bool]:
     """Return the outcome of the lesson, and whether the document was reserved for calibration."""
-    from time import time
-
-    from surebayes.filter.plain import text_or_none
     from surebayes.filter.session import Session
-    from surebayes.filter.store.events import Event
+    from surebayes.filter.store.events import NOBODY, Event, Lesson
     from surebayes.filter.verdicts.recorder import Recorder
     from surebayes.kernels import kernel
 
@@ -155,7 +152,7 @@ def _lesson(call: LessonCall) -> tuple[str, bool]:
         if call.label and call.label not in state.names:
             there = ", ".join(map(repr, state.names))
             raise ValueError(f"Unknown class {call.label!r}. This filter has {there}.")
-        who, content = text_or_none(call.who or None, "who"), call.read()
+        lesson, content = Lesson(call.who or None), call.read()
         if not content:
             from surebayes.errors import NoInput
 
@@ -163,12 +160,12 @@ def _lesson(call: LessonCall) -> tuple[str, bool]:
         features = state.see(content) if call.command == "learn" else None
         fingerprint = state.engine.read(content).fingerprint if features is None else features.fingerprint
         if features is not None:
-            recorder.record(features, call.label, who, None)
+            recorder.record(features, call.label, lesson, None)
         with session.transaction() as txn:
             before = txn.known(fingerprint)
-            outcome = txn.forget(fingerprint, who) if features is None else txn.learn(features, call.label, who)
+            outcome = txn.forget(fingerprint, lesson) if features is None else txn.learn(features, call.label, lesson)
             if txn.rows:  # a version for rollback
-                txn.add(Event("mark", label=f"taught {len(txn.rows)}", time=time()))
+                txn.add(Event.of(NOBODY, "mark", None, f"taught {len(txn.rows)}"))
         return outcome, before is not None and before[0] == "reserve"
     finally:
         recorder.close()

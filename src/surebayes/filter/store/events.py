@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from binascii import crc32
 from collections import namedtuple
 from itertools import repeat
 
-from surebayes.filter.plain import plain_real, plain_text
+from surebayes.filter.plain import plain_real, plain_text, text_or_none
 from surebayes.kernels import kernel
+from surebayes.record import Record
 
 TYPE_CHECKING = False  # typing and dataclasses cost more than half of a lesson by command
 if TYPE_CHECKING:
@@ -68,6 +70,42 @@ _CRC = (1 << _BITS) - 1
 _NUMPY_FORMS = (NUMPY_LABEL, NUMPY_WHO, NUMPY_BOTH)
 
 
+class Lesson(Record):
+    """The author and the time of a lesson or of another change: columns of all rows that it adds to the journal.
+
+    Attributes
+    ----------
+    who : str or None
+        The teacher, or the command.
+    time : float or None
+        Seconds since 1970; None for the time at which a row is made.
+
+    Examples
+    --------
+    >>> Lesson("ann", 5.0).columns()
+    {'who': 'ann', 'time': 5.0}
+    >>> Lesson(7)
+    Traceback (most recent call last):
+    TypeError: who must be a str. Got 7.
+    """
+
+    who: str | None = None
+    time: float | None = None
+
+    def _prepare(self) -> None:
+        object.__setattr__(self, "who", text_or_none(self.who, "who"))
+        if self.time is not None:
+            object.__setattr__(self, "time", plain_real(self.time, "time"))
+
+    def columns(self) -> dict[str, Any]:
+        """Return the values of its columns by name."""
+        return {**self.as_dict(), "time": time.time() if self.time is None else self.time}
+
+
+NOBODY = Lesson()
+"""A change without an author, such as a mark."""
+
+
 class Event:
     """One row of the journal.
 
@@ -121,6 +159,25 @@ class Event:
         self.time = plain_real(time, "time")
         self.body, self.body_check, self.head_check, self.chain = body, body_check, head_check, chain
         self.reader, self.message_id = reader, message_id
+
+    @classmethod
+    def of(
+        cls,
+        lesson: Lesson,
+        action: str,
+        fingerprint: str | None = None,
+        label: str | None = None,
+        source: int | None = None,
+        body: bytes = b"",
+        **more: Any,
+    ) -> Event:
+        """Return a row of a lesson."""
+        return cls(action, fingerprint, label, source, body=body, **lesson.columns(), **more)
+
+    @property
+    def lesson(self) -> Lesson:
+        """The lesson whose row it is."""
+        return Lesson(*[getattr(self, name) for name in Lesson.FIELDS])
 
     def numbered(self, seq: int, chain: int = 0) -> Event:
         """Set the row's number and checksums; `chain` is the running one up to the previous row."""
@@ -246,10 +303,8 @@ class MessageRows:
 
     Parameters
     ----------
-    time : float
-        When, in seconds since 1970.
-    who : str or None
-        The teacher.
+    lesson : Lesson
+        Their author and time.
     reader : int or None
         The version of the reader of their content; None for columns.
     actions, fingerprints, labels : list of str
@@ -262,12 +317,11 @@ class MessageRows:
         The hashed Message-IDs.
     """
 
-    __slots__ = ("actions", "bodies", "checks", "fingerprints", "labels", "names", "reader", "time", "who")
+    __slots__ = ("actions", "bodies", "checks", "fingerprints", "labels", "lesson", "names", "reader")
 
     def __init__(
         self,
-        time: float,
-        who: str | None,
+        lesson: Lesson,
         reader: int | None,
         actions: list[str],
         fingerprints: list[str],
@@ -276,8 +330,7 @@ class MessageRows:
         checks: list[int],
         names: list[bytes | None],
     ) -> None:
-        self.time, self.reader = plain_real(time, "time"), reader
-        self.who = None if who is None else plain_text(who, "who")
+        self.lesson, self.reader = lesson, reader
         self.actions, self.fingerprints, self.labels = actions, fingerprints, labels
         self.bodies, self.checks, self.names = bodies, checks, names
 
@@ -287,16 +340,16 @@ class MessageRows:
         Examples
         --------
         >>> body = bytearray(b"...")
-        >>> messages = MessageRows(5.0, "ann", 1, ["learn"], ["0a"], ["ham"], [body], [crc32(body)], [None])
+        >>> messages = MessageRows(Lesson("ann", 5.0), 1, ["learn"], ["0a"], ["ham"], [body], [crc32(body)], [None])
         >>> event = Event("learn", "0a", "ham", None, 5.0, "ann", b"...", reader=1).numbered(7)
         >>> messages.numbered(6, 0) == ([row_of(event)], event.chain)
         True
         """
         values: dict[str, Iterable[Any]] = {
             "seq": range(seq + 1, seq + 1 + len(self.fingerprints)), "action": self.actions,
-            "fingerprint": self.fingerprints, "label": self.labels, "source": repeat(None), "time": repeat(self.time),
-            "who": repeat(self.who), "body_check": self.checks, "reader": repeat(self.reader),
-            "message_id": self.names,
+            "fingerprint": self.fingerprints, "label": self.labels, "source": repeat(None), "body_check": self.checks,
+            "reader": repeat(self.reader), "message_id": self.names,
+            **{name: repeat(value) for name, value in self.lesson.columns().items()},
         }  # fmt: skip
         checks, chains = kernel("pool").row_checks(list(zip(*[values[name] for name in _CHECKED], strict=False)), chain)
         values["source"] = repeat(0)

@@ -40,7 +40,7 @@ _PARTS = ("entries", "entry_crcs", "fences", "fence_crcs")
 
 TablePlaces = tuple["dict[str, int]", "list[list[int]]", "list[dict[str, Any] | None]"]
 """Places of a view's table, of the tables on top, and of its second stages."""
-Lesson = list[bytes]
+NewCounts = list[bytes]
 """The counts that one message adds or subtracts: the entries of each view."""
 
 
@@ -133,7 +133,7 @@ class ModelFolder:
         more: dict[str, Any],
         pending: bytes = b"",
         before: Manifest | None = None,
-        lessons: Sequence[Lesson] | None = None,
+        lessons: Sequence[NewCounts] | None = None,
         keep_replaced: bool = True,
     ) -> None:
         """Replace the model: new tables, then the manifest in one step.
@@ -186,7 +186,7 @@ class ModelFolder:
     # ---- tables
 
     def _tables(
-        self, engine: Engine, before: Manifest | None, lessons: Sequence[Lesson] | None
+        self, engine: Engine, before: Manifest | None, lessons: Sequence[NewCounts] | None
     ) -> tuple[dict[str, Any], list[TablePlaces]]:
         """Write new tables; return the manifest entries of all files, and the places of each view's tables."""
         if before is None or lessons is None:
@@ -233,7 +233,7 @@ class ModelFolder:
         return {LARGE: entry}, places
 
 
-def fold(views: Sequence[ViewTables], files: int, new: Lesson) -> tuple[int, bool]:
+def fold(views: Sequence[ViewTables], files: int, new: NewCounts) -> tuple[int, bool]:
     """Return the number of files of a stack that stay, and whether the rest is merged with the new tables.
 
     Each file has less than half the entries of the one below it, with at most `SMALLER` besides the large one.
@@ -258,7 +258,7 @@ def fold(views: Sequence[ViewTables], files: int, new: Lesson) -> tuple[int, boo
     return below, below < len(sizes)
 
 
-def together(lessons: Sequence[Lesson], classes: int) -> Lesson:
+def together(lessons: Sequence[NewCounts], classes: int) -> NewCounts:
     """Merge lessons into one."""
     parts = list(lessons)
     while len(parts) > 1:

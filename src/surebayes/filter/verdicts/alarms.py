@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from surebayes.filter.store.events import Lesson
     from surebayes.filter.verdicts.budgets import InForce
 
 BYTES_OF_ONE = 64
@@ -122,7 +123,7 @@ def take(database: Database, fingerprint: str, person: str, label: "str | None")
 
 def tell(
     database: Database, found: "Iterable[Any]", fingerprint: str, truth: str, force: "Mapping[str, InForce]",
-    who: "str | None",
+    lesson: "Lesson | None",
 ) -> "tuple[bool, int]":  # fmt: skip
     """Count a correct label for alarms found by `of`; return whether any was false, and how many became known."""
     any_alarm, became_known = False, 0
@@ -133,7 +134,7 @@ def tell(
             database.run(f"UPDATE alarms SET known = 1 WHERE {_KEY}", key)
             continue
         for _ in range(answers):
-            _budgets.record(database, label, True, fingerprint, who)
+            _budgets.record(database, label, True, fingerprint, lesson)
         database.run(f"DELETE FROM alarms WHERE {_KEY}", key)
         any_alarm = True
     return any_alarm, became_known

@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from surebayes.filter.store.events import Lesson
     from surebayes.guarantees.budget import AlarmBudget
 
 CONFIDENCE = 0.5
@@ -105,7 +106,9 @@ def _budget(database: Database, label: str) -> "AlarmBudget":
 # ---------------------------------------------------------------------- terms
 
 
-def set_terms(database: Database, label: str, place: int, rate: float, burst: float, who: "str | None" = None) -> None:
+def set_terms(
+    database: Database, label: str, place: int, rate: float, burst: float, lesson: "Lesson | None" = None
+) -> None:
     """Begin a budget, or change its terms; debt stays. Call it in a transaction."""
     from surebayes.guarantees.budget import AlarmBudget
 
@@ -122,7 +125,7 @@ def set_terms(database: Database, label: str, place: int, rate: float, burst: fl
         )
     _calibrate_from(database, label, float(rate))
     settle(database, label)
-    _enter(database, label, "terms", 0, None, who)
+    _enter(database, label, "terms", 0, None, lesson)
 
 
 def _calibrate_from(database: Database, label: str, rate: float) -> None:
@@ -154,11 +157,11 @@ def calibrate(database: Database, label: str, negatives: "list[float]", positive
     settle(database, label)
 
 
-def end(database: Database, label: str, who: "str | None") -> bool:
+def end(database: Database, label: str, lesson: "Lesson") -> bool:
     """End a budget and cancel its debt; False if there is none."""
     known = database.rows("SELECT rate FROM budgets WHERE label = ?", (label,))
     if known:
-        _enter(database, label, "ended", 0, None, who)
+        _enter(database, label, "ended", 0, None, lesson)
         database.run("DELETE FROM budgets WHERE label = ?", (label,))
         database.run("DELETE FROM scores WHERE label = ?", (label,))
     return bool(known)
@@ -167,7 +170,7 @@ def end(database: Database, label: str, who: "str | None") -> bool:
 # ---------------------------------------------------------------------- documents with a correct label
 
 
-def record(database: Database, label: str, alarm: bool, fingerprint: "str | None", who: "str | None") -> None:
+def record(database: Database, label: str, alarm: bool, fingerprint: "str | None", lesson: "Lesson | None") -> None:
     """Count a known negative."""
     budget = _budget(database, label)
     budget.record(alarm)
@@ -175,7 +178,7 @@ def record(database: Database, label: str, alarm: bool, fingerprint: "str | None
     if not alarm:
         database.run("UPDATE budgets SET told = told + 1 WHERE label = ?", (label,))
     settle(database, label)
-    _enter(database, label, "alarm" if alarm else "paid", 1, fingerprint if alarm else None, who if alarm else None)
+    _enter(database, label, "alarm" if alarm else "paid", 1, fingerprint if alarm else None, lesson if alarm else None)
 
 
 def hear(database: Database, label: str) -> None:
@@ -294,7 +297,7 @@ def recall(database: Database, label: str, threshold: float) -> "tuple[int, int]
 
 
 def _enter(
-    database: Database, label: str, kind: str, documents: int, fingerprint: "str | None", who: "str | None"
+    database: Database, label: str, kind: str, documents: int, fingerprint: "str | None", lesson: "Lesson | None"
 ) -> None:
     """Add a row to the ledger; consecutive good documents share one."""
     debt, lift, left = database.rows("SELECT debt, lift, spare FROM budgets WHERE label = ?", (label,))[0]
@@ -310,7 +313,7 @@ def _enter(
     database.run(
         "INSERT INTO ledger (time, label, kind, documents, debt, lift, spare, fingerprint, who) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (now, label, kind, documents, debt / (1 << 40), lift, left, fingerprint, who),
+        (now, label, kind, documents, debt / (1 << 40), lift, left, fingerprint, lesson and lesson.who),
     )
     database.run("DELETE FROM ledger WHERE id <= (SELECT max(id) FROM ledger) - ?", (MOST_ROWS,))
 

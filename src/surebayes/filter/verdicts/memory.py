@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from surebayes.filter.model import Decision, Model
+    from surebayes.filter.store.events import Lesson
 
     Result = TypeVar("Result")
 
@@ -350,7 +351,7 @@ class Memory:
         fingerprint: str,
         truth: str,
         judged: "tuple[Model, Sequence[float]] | None" = None,
-        who: "str | None" = None,
+        lesson: "Lesson | None" = None,
         person: "str | None" = None,
         flush: bool = True,
     ) -> CorrectionResult:
@@ -364,7 +365,7 @@ class Memory:
             Its class.
         judged : (Model, scores), optional
             Model and scores to judge it by first, if no verdict on it is remembered.
-        who : str, optional
+        lesson : Lesson, optional
             The source of the label.
         person : str, optional
             Only the verdict for this person.
@@ -383,7 +384,7 @@ class Memory:
                 if (label := _alarms.suspected(self.database, truth, force)) is not None:
                     self.database.run("UPDATE verdicts SET flagged = 1, label = ? WHERE id = ?", (label, row))
                 rows = self._verdicts_on(fingerprint, person)
-            return self._known(rows, alarms, fingerprint, truth, who)
+            return self._known(rows, alarms, fingerprint, truth, lesson)
 
     def content(self, number: int) -> "bytes | None":
         """Return the stored content of a verdict's document; None if there is none."""
@@ -391,13 +392,13 @@ class Memory:
             rows = self.database.rows("SELECT content FROM contents WHERE id = ?", (number,))
         return rows[0][0] if rows else None
 
-    def told(self, number: int, truth: str, who: "str | None", before: str) -> None:
+    def told(self, number: int, truth: str, lesson: "Lesson", before: str) -> None:
         """Record that a verdict's correct label was learnt, and the label learnt before ("" for none)."""
         with self.lock, self.database.writing():
             self.database.run(
                 "UPDATE verdicts SET taught = coalesce(taught, ?), truth = ?, who = ?, told = coalesce(told, ?) "
                 "WHERE id = ?",
-                (before, truth, who, time.time(), number),
+                (before, truth, lesson.who, time.time(), number),
             )
 
     def untold(self, number: int) -> "str | None":
@@ -408,7 +409,7 @@ class Memory:
             self.database.run(statement, (number,))
         return rows[0][0] if rows else None
 
-    def tell_many(self, truths: "Iterable[tuple[str, str]]", who: "str | None" = None) -> CorrectionResult:
+    def tell_many(self, truths: "Iterable[tuple[str, str]]", lesson: "Lesson | None" = None) -> CorrectionResult:
         """Record the correct labels of many documents; documents without a verdict are skipped."""
         alarm, documents = False, 0
         self.flush()
@@ -416,7 +417,7 @@ class Memory:
             for fingerprint, truth in truths:
                 rows, alarms = self._found(fingerprint, None)
                 if rows or alarms:
-                    consequence = self._known(rows, alarms, fingerprint, truth, who)
+                    consequence = self._known(rows, alarms, fingerprint, truth, lesson)
                     alarm, documents = alarm or consequence.alarm, documents + consequence.documents
         return CorrectionResult(alarm, documents)
 
@@ -437,7 +438,7 @@ class Memory:
         return self.database.rows(f"{query} AND person = ?", (fingerprint, person))
 
     def _known(
-        self, rows: "list[Any]", alarms: "list[Any]", fingerprint: str, truth: str, who: "str | None"
+        self, rows: "list[Any]", alarms: "list[Any]", fingerprint: str, truth: str, lesson: "Lesson | None"
     ) -> CorrectionResult:
         """Count a correct label for the verdicts on a document, and for the alarms whose verdicts are gone.
 
@@ -455,7 +456,7 @@ class Memory:
                 if positive or (budget.place in counted and not (before is None and alarm)):
                     continue
                 if alarm or asked:
-                    _budgets.record(self.database, budgeted, alarm, fingerprint, who)
+                    _budgets.record(self.database, budgeted, alarm, fingerprint, lesson)
                 else:
                     _budgets.hear(self.database, budgeted)
                 any_alarm = any_alarm or alarm
@@ -463,12 +464,12 @@ class Memory:
             became_known += before is None
             self.database.run(
                 "UPDATE verdicts SET truth = ?, told = ?, who = ?, counted = ? WHERE id = ?",
-                (truth, time.time(), who, _written(counted), row),
+                (truth, time.time(), lesson and lesson.who, _written(counted), row),
             )
         for person, label, answers, known in alarms:
             if not known:
                 _audits.count(self.database, truth, label, person, answers)
-        false_alarm, more = _alarms.tell(self.database, alarms, fingerprint, truth, force, who)
+        false_alarm, more = _alarms.tell(self.database, alarms, fingerprint, truth, force, lesson)
         return CorrectionResult(any_alarm or false_alarm, became_known + more)
 
     # ---- budgets

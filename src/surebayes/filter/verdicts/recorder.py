@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from surebayes.filter.features import Features
     from surebayes.filter.model import Decision, Model
     from surebayes.filter.session import Session
+    from surebayes.filter.store.events import Lesson
     from surebayes.filter.verdicts.budgets import InForce
     from surebayes.pool.specs import ViewSpec
 
@@ -142,7 +143,7 @@ class Recorder:
 
         return combined.answer(memory_here, below, model, scores, features.fingerprint, about)
 
-    def record(self, features: Features, label: str, who: str | None, person: str | None) -> CorrectionResult | None:
+    def record(self, features: Features, label: str, lesson: Lesson, person: str | None) -> CorrectionResult | None:
         """Record a correct label before it is learnt; a document without a remembered verdict is judged first.
 
         A document that was learnt before has no fair score any more, and was recorded then.
@@ -159,7 +160,7 @@ class Recorder:
         for memory in (*(() if memory_here is None else (memory_here,)), *below):
             name = self._person_in(memory, person, bool(below))
             try:
-                found = memory.tell(features.fingerprint, label, judged, who, name, bool(memory.in_force()))
+                found = memory.tell(features.fingerprint, label, judged, lesson, name, bool(memory.in_force()))
             except (StoreError, OSError):
                 if memory.in_force():
                     raise
@@ -167,10 +168,10 @@ class Recorder:
             result = found if result is None else CorrectionResult(result.alarm or found.alarm, result.documents)
         return result
 
-    def record_many(self, who: str | None) -> Callable[[Iterable[tuple[str, str]]], Any] | None:
+    def record_many(self, lesson: Lesson) -> Callable[[Iterable[tuple[str, str]]], Any] | None:
         """Return a function that records (fingerprint, label) pairs of a training; None without a memory."""
         memory = self.memory
-        return None if memory is None else lambda truths: memory.tell_many(truths, who)
+        return None if memory is None else lambda truths: memory.tell_many(truths, lesson)
 
 
 def _about(memory: Memory, features: Features, person: str | None, views: Sequence[ViewSpec]) -> VerdictDetails:
