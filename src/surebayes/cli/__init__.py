@@ -41,6 +41,7 @@ commands.commands = Lazily(
     "surebayes.cli",
     train_learn_forget="train learn forget rescue",
     layers="merge promote rebase",
+    users="users",
     judging="classify filter=filter_mail explain",
     measuring="evaluate calibrate tune trec",
     promises="certify audit",

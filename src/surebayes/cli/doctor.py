@@ -30,7 +30,7 @@ class Finding(NamedTuple):
 @click.command(
     cls=Command,
     settings=False,
-    first=("model", "recount", "repair", "compact", "mail"),
+    first=("model", "everybody", "recount", "repair", "mail"),
     sections={"Addresses for --mail": ("http", "spamd", "milter")},
     examples=(
         ("surebayes doctor", "Check the installation."),
@@ -41,6 +41,7 @@ class Finding(NamedTuple):
          "Free disk space first: one table file, a journal without gaps."),
         ("surebayes doctor -m ~/mail-filter --mail --spamd 127.0.0.1:783",
          "Send a test message through a running server: judge, teach, judge again, forget."),
+        ("surebayes doctor -m /srv/site --all --users /srv/users", "Check the layers of all people too."),
     ),
 )  # fmt: skip
 @model_option(required=False)
@@ -59,6 +60,13 @@ class Finding(NamedTuple):
     "Send a test message to a running `surebayes serve`, teach it, check that the verdict changes, and forget it. "
     "SUREBAYES_TOKEN holds the token for HTTP."
 ))  # fmt: skip
+@click.option("--all", "everybody", is_flag=True, help=(
+    "Check the layers of all people too (--users DIR, or as in the settings of the filter), and report those with "
+    "problems."
+))  # fmt: skip
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help=(
+    "Processes that check layers. Default: one per core."
+))  # fmt: skip
 @setting("http")
 @setting("spamd")
 @setting("milter")
@@ -66,7 +74,7 @@ class Finding(NamedTuple):
 @click.pass_context
 def doctor(
     ctx: click.Context, /, model: str | None, recount: bool, compact: bool, repair: bool, mail: bool,
-    http: str | None, spamd: str | None, milter: str | None, as_json: bool | None,
+    everybody: bool, jobs: int | None, http: str | None, spamd: str | None, milter: str | None, as_json: bool | None,
 ) -> None:  # fmt: skip
     """Check the installation and a filter for problems.
 
@@ -86,6 +94,8 @@ def doctor(
     if model is not None:
         with _show.progress("checking the filter", unit="rows") as counter:
             checks += [_settings(model), *_filter(model, recount, counter)]
+    if everybody:
+        checks += _everybody(ctx.meta.get("surebayes.users") or _users_of(model), recount, jobs or os.cpu_count() or 1)
     if mail and model is not None:
         with _show.progress("testing the server"):
             checks += _mail(model, {"http": http, "spamd": spamd, "milter": milter})
@@ -168,7 +178,7 @@ def _repair(model: str | None) -> Finding:
         raise click.UsageError("--repair needs a filter: -m DIR.")
     try:
         with Filter.open(model) as opened, _show.progress("repairing"):
-            done = _repaired({**opened.repair(), "persons": _half_forgotten(model, finish=True)})
+            done = _repaired({**opened.repair(), "people": _half_forgotten(model, finish=True)})
     except (SurebayesError, OSError) as error:
         return Finding("repaired", "problem", str(error))
     return Finding("repaired", "ok", done or "nothing to repair")
@@ -181,27 +191,79 @@ def _repaired(found: Mapping[str, Any]) -> str:
         parts.append(f"{rows:,} journal {'row' if rows == 1 else 'rows'} with numpy labels or names")
     if found["leftovers"]:
         parts.append(f"leftovers of killed processes: {', '.join(map(_show.visible, found['leftovers']))}")
-    if found["persons"]:
-        parts.append(f"people whose deletion was interrupted: {', '.join(map(_show.visible, found['persons']))}")
+    if found["people"]:
+        parts.append(f"people whose deletion was interrupted: {', '.join(map(_show.visible, found['people']))}")
     if found["private"]:
         parts.append("files that every user of this machine may read")
     return "; ".join(parts)
 
 
 def _half_forgotten(model: str, finish: bool = False) -> list[str]:
-    """Return the folders of persons with an interrupted deletion; or finish it."""
-    from surebayes.errors import BadConfig
-    from surebayes.filter import settings
+    """Return the folders of people with an interrupted deletion; or finish it."""
     from surebayes.filter.persons import Persons
 
-    try:
-        users = settings.resolve(model)["users"].value
-    except (BadConfig, OSError):  # that has a line of its own
-        return []
+    users = _users_of(model)
     if not users:
         return []
     persons = Persons(users)
     return persons.finish_forgetting() if finish else persons.half_forgotten()
+
+
+def _users_of(model: str | None) -> str | None:
+    """Return the folder of people in the settings of a filter; None without one."""
+    from surebayes.errors import BadConfig
+    from surebayes.filter import settings
+
+    try:
+        users = settings.resolve(model)["users"].value
+    except (BadConfig, OSError):  # that has a line of its own
+        return None
+    return str(users) if users else None
+
+
+def _everybody(users: str | None, recount: bool, jobs: int) -> list[Finding]:
+    """Check the layers of all people, in several processes; report problems, and what `--repair` would remove."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+    from contextlib import nullcontext
+    from functools import partial
+
+    from surebayes.filter.persons import Persons
+
+    if not users:
+        raise click.UsageError("--all needs --users DIR, the folder of personal layers, or users in the settings.")
+    names, found, sick = Persons(users).names(), [], 0
+    check = partial(_of_person, users, recount)
+    several = jobs > 1 and len(names) > _FEW
+    executor = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) if several else None
+    with executor or nullcontext(), _show.progress("checking people", len(names), "people") as counter:
+        results = executor.map(check, names, chunksize=16) if executor else map(check, names)
+        for findings in results:
+            counter.advance()
+            sick += any(finding.state == "problem" for finding in findings)
+            found += findings
+    well = f"{len(names) - sick:,} layers of {len(names):,} without a problem in {users}"
+    return [*found, Finding("people", "problem" if sick else "ok", well)]
+
+
+_FEW = 200
+"""Layers that one process checks before more processes would have started."""
+
+
+def _of_person(users: str, recount: bool, name: str) -> list[Finding]:
+    """Check one person's layer; return what an administrator has to act on."""
+    from surebayes.filter.persons import folder_of, has_layer
+
+    folder = folder_of(users, name)
+    with _show.progress("", hidden=True) as counter:
+        checks = [_settings(folder), *_filter(folder, recount, counter)]
+    if not has_layer(folder):  # forgotten meanwhile
+        return []
+    return [
+        Finding(f"{name}: {check.name}", check.state, check.detail)
+        for check in checks
+        if check.state == "problem" or check.name == "repairs"
+    ]
 
 
 def _settings(model: str) -> Finding:
@@ -222,7 +284,7 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Finding]
     try:
         with Filter.open(model) as opened:
             problems = opened.problems(recount=recount, progress=counter.show)
-            repairable = _repaired({**opened.repair(pretend=True), "persons": _half_forgotten(model)})
+            repairable = _repaired({**opened.repair(pretend=True), "people": _half_forgotten(model)})
             status, lessons, standing = opened.status(), _lessons(opened), opened.health()
             unweighed = opened.unweighed()
             facts = opened.remember() if status["budgets"] else {}

@@ -38,8 +38,8 @@ _BROKEN = (
 # ---------------------------------------------------------------------- export
 
 
-def export(session: Session, archive: str) -> None:
-    """See `Filter.export`."""
+def export(session: Session, archive: str, comment: bytes = b"") -> None:
+    """See `Filter.export`; `comment` becomes that of the zip file."""
     session.absorb(None)
     with session.exclusive(), contextlib.ExitStack() as stack:
         copy = stack.enter_context(_copied(session.path, JOURNAL))
@@ -53,7 +53,7 @@ def export(session: Session, archive: str) -> None:
             memory = Database(session.path)
             memory.copy_to(files[VERDICTS])
             memory.close()
-        _pack(files, archive)
+        _pack(files, archive, comment)
 
 
 @contextlib.contextmanager
@@ -69,7 +69,7 @@ def _copied(folder: str, name: str) -> Iterator[str]:
                 os.unlink(each)
 
 
-def _pack(files: dict[str, str], archive: str) -> None:
+def _pack(files: dict[str, str], archive: str, comment: bytes) -> None:
     """Write an archive under a temporary name, flush it to disk, and rename it."""
     beside = os.path.dirname(os.path.abspath(archive))
     partial, handle = new_file(beside)
@@ -78,6 +78,7 @@ def _pack(files: dict[str, str], archive: str) -> None:
             with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
                 for name, source in files.items():
                     packed.write(source, name)
+                packed.comment = comment
             out.flush()
             os.fsync(out.fileno())
             os.replace(partial, archive)

@@ -212,15 +212,20 @@ class Persons:
         """Delete the folder of a person; return whether there was one. Processes must close it first."""
         import shutil
 
+        gone = self.set_aside(name)
+        if gone is not None:
+            shutil.rmtree(gone)
+        self.finish_forgetting()
+        return gone is not None
+
+    def set_aside(self, name: str) -> "str | None":
+        """Rename the folder of a person, for its deletion; return the new path, or None if there was none."""
         folder = folder_of(self.users, name)
         if not os.path.isdir(folder):
-            self.finish_forgetting()
-            return False
+            return None
         gone = os.path.join(self.users, f"{_GONE}{os.getpid()}-{os.urandom(4).hex()}")
         os.rename(folder, gone)  # atomic; a process with an open file writes to a deleted one
-        shutil.rmtree(gone)
-        self.finish_forgetting()
-        return True
+        return gone
 
     def half_forgotten(self) -> "list[str]":
         """Return the folders whose deletion was interrupted."""

@@ -177,7 +177,7 @@ SETTINGS = _settings(
     Setting("train_size", float, 0.66, "The training share of each split of `compare`.", low=0, high=1, is_open=True),
     Setting("measure", str, "auc_0.1", "The measure that decides wins and losses in `compare`."),
     Setting("seed", int, 0, "The random seed.", low=0),
-    Setting("jobs", int, 1, "Processes of `classify`, `reproduce` and `compare`.", low=1),
+    Setting("jobs", int, 1, "Processes of `classify`, `doctor --all`, `reproduce` and `compare`.", low=1),
     Setting("http", str, None, "The HTTP address of `serve`: host:port or unix:PATH."),
     Setting("spamd", str, None, "The SPAMD address of `serve`, for clients of SpamAssassin."),
     Setting("milter", str, None, "The milter address of `serve`, for mail servers such as Postfix."),

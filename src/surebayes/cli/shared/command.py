@@ -21,6 +21,7 @@ SECTIONS = {
     "Correct": ("learn", "forget", "rescue"),
     "Measure and promise": ("evaluate", "calibrate", "tune", "certify", "audit"),
     "Combine": ("merge", "promote", "rebase"),
+    "People": ("users",),
     "Maintain": (
         "doctor",
         "history",
@@ -55,7 +56,9 @@ OTHER_NAMES = {
     "log": ("history",),
     "undo": ("rollback",),
     "delete": ("erase",),
-    "backup": ("export",),
+    "backup": ("export", "users"),
+    "people": ("users",),
+    "persons": ("users",),
     "benchmark": ("compare",),
     "server": ("serve",),
 }
@@ -209,6 +212,7 @@ class Command(click.Command):
             args = ["--model", persons.folder, *args]
         ctx = super().make_context(info_name, args, parent, **extra)
         ctx.meta["surebayes.config"] = flags.get("config_file")
+        ctx.meta["surebayes.users"] = flags.get("users") or os.environ.get(settings.SETTINGS["users"].variable)
         if persons is not None:
             ctx.params["model"] = persons.folder
             ctx.meta["surebayes.person"] = persons
@@ -238,7 +242,7 @@ class Command(click.Command):
             for name in ("users", "user")
         )
         if user is None:
-            if flags.get("users"):
+            if flags.get("users") and not flags.get("everybody"):
                 raise click.UsageError("--users needs --user NAME, the person whose layer to use.")
             return None
         if users is None:
