@@ -226,6 +226,7 @@ def score(
     which: Buffer | None = None,
     copied: int = 0,
     copies: int = 0,
+    known: Buffer | None = None,
 ) -> None:
     """Compute the experts' opinions on documents, for each contrast of classes. One document is a batch of one.
 
@@ -249,26 +250,32 @@ def score(
         The documents that are meant.
     copied, copies : int
         As if each document had been learnt so many times more as the class `copied`.
+    known : buffer of int64, optional
+        Where the number of each document's columns that have documents is stored.
     """
     classes, scores = cast(contrasts, "q"), cast(out, "d")
     indptr, times = cast(rows.indptr, "q"), None if rows.times is None else cast(rows.times, "I")
     documents = list(documents_of(rows, which))
     stride = len(scores) // max(len(documents) * len(classes), 1)
-    if not classes or len(scores) != stride * len(documents) * len(classes):
+    alive = None if known is None else cast(known, "q")
+    fits = classes and len(scores) == stride * len(documents) * len(classes)
+    if not fits or (alive is not None and len(alive) != len(documents)):
         raise ValueError("columns, contrasts, experts, copies and out don't belong together")
     for i, (d, columns) in enumerate(documents):
         counts = counts_of(sums, columns, copied, copies)
+        if alive is not None:
+            alive[i] = sum(any(count) for count in counts)
         at = i * len(classes) * stride + first
         for k, c in enumerate(classes):
             if c < 0:
                 continue
-            known: dict[float, list[float | None]] = {}
+            by_smoothing: dict[float, list[float | None]] = {}
             for e, expert in enumerate(experts):
                 if not hasattr(expert, "table"):
                     s = expert.smoothing
-                    if s not in known:
-                        known[s] = log_odds(counts, sums, c, s, copied, copies)
-                    scores[at + k * stride + e] = opinion(known[s], expert.top)
+                    if s not in by_smoothing:
+                        by_smoothing[s] = log_odds(counts, sums, c, s, copied, copies)
+                    scores[at + k * stride + e] = opinion(by_smoothing[s], expert.top)
         for e, expert in enumerate(experts):
             if getattr(expert, "table", None) is not None:
                 often = None if times is None else times[indptr[d] : indptr[d + 1]]
