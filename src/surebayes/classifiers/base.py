@@ -1,7 +1,7 @@
 """Base class of the classifiers: the scikit-learn interface of statistics -> estimate -> score -> decide.
 
-A subclass says which sums it keeps, how it freezes a representation, and how sums become a linear model; learning,
-forgetting and merging are in `learning`, scoring and explaining here, once.
+A subclass defines its sums, its frozen representation, and the linear model computed from the sums; learning,
+forgetting and merging are in `learning`, scoring and explaining here.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-register()  # scikit-learn knows our scorers by name from here on
+register()  # make our scorers available to scikit-learn by name
 
 FULL_ENTRIES = 1 << 25
-"""An estimate of more entries (classes x terms) than this is never built whole, only for the terms at hand."""
+"""Estimates with more entries (classes x terms) than this are never built whole, only for the terms needed."""
 
 
 class CountClassifier(ClassifierMixin, Learner):
     """Base of the classifiers on rows of counts: class sums in, linear scores out."""
 
-    # Whether an estimate of a few columns needs all of them; then there is _model_of(classes).
+    # Whether estimating a few columns requires all of them; then there is _model_of(classes).
     _whole_vocabulary: bool = False
 
     # ---- hooks of subclasses
 
     @abstractmethod
     def _model(self, columns: NDArray[np.int64] | None) -> Linear:
-        """Make the linear model of the named columns (all if None) from the sums."""
+        """Build the linear model of some columns (all if None) from the sums."""
 
     def _model_of(self, contrasts: Sequence[int]) -> Linear:
-        """Make the linear model of some contrasts, where an estimate needs the whole vocabulary."""
+        """Build the linear model of some contrasts, if estimates need the whole vocabulary."""
         raise NotImplementedError(f"{type(self).__name__} sets _whole_vocabulary and must define _model_of.")
 
     @property
     def _decide(self) -> Callable[[FloatArray], FloatArray] | None:
-        """What turns linear scores (documents, contrasts) into those of `decision_function`; None for nothing."""
+        """Return the function from linear scores (documents, contrasts) to final ones; None for the identity."""
         return None
 
     def _decided(self, linear: FloatArray) -> FloatArray:
@@ -73,9 +73,9 @@ class CountClassifier(ClassifierMixin, Learner):
         return self._holder.get(lambda: self._model(None))
 
     def _model_for(self, rows: csr_array) -> tuple[Linear, csr_array, NDArray[np.int64] | None]:
-        """Return a model for these rows, the rows in its columns, and which columns those are (None: all).
+        """Return a model for these rows, the rows in its columns, and the indices of those columns (None: all).
 
-        A few documents after a change need the estimate of their own terms only.
+        A few documents after a change need estimates of their own terms only.
         """
         large = self._contrast_size() > FULL_ENTRIES
         small = not self._holder.filled and rows.nnz * 8 < rows.shape[1]
@@ -90,7 +90,7 @@ class CountClassifier(ClassifierMixin, Learner):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit.")
 
     def _scores(self, X: Any) -> FloatArray:
-        """Score rows linearly for each contrast, (n, C), classes without documents out of the question."""
+        """Score rows linearly for each contrast, (n, C), with classes without documents excluded."""
         self._check_learnt()
         return self._masked(self._raw_scores(self._rows(X)))
 
@@ -131,7 +131,7 @@ class CountClassifier(ClassifierMixin, Learner):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Two classes: above 0 means ``classes_[1]``. Otherwise a score for each class.
+            Two classes: above 0 means ``classes_[1]``. Otherwise one score per class.
         """
         scores = self._decided(self._scores(X))
         return scores[:, 0] if self._one_score else scores
@@ -146,9 +146,9 @@ class CountClassifier(ClassifierMixin, Learner):
         return np.asarray(self.classes_[predict_argmax(scores, self._possible())])
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Turn scores into probabilities: logistic for two classes or labels, softmax for more.
+        """Convert scores to probabilities: logistic for two classes or labels, softmax for more.
 
-        Scores of Naive Bayes saturate: for a decision use the score, for a probability calibrate it.
+        Scores of Naive Bayes saturate: use the score for decisions, and calibrate it for probabilities.
         """
         scores = self._scores(X)
         if len(self.classes_) == 1 and not self.multilabel_:
@@ -156,12 +156,12 @@ class CountClassifier(ClassifierMixin, Learner):
         return score.probabilities(scores[:, 0] if self._one_score else scores, self._form)
 
     def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithms of the probabilities, exact also where a probability rounds to 0 or 1."""
+        """Return the logarithms of the probabilities, precise even where a probability rounds to 0 or 1."""
         scores = self._scores(X)
         if len(self.classes_) == 1 and not self.multilabel_:
             return np.zeros((len(scores), 1))
         logs = score.log_probabilities(scores[:, 0] if self._one_score else scores, self._form)
-        logs[logs < NEVER / 2] = -np.inf  # a class out of the question
+        logs[logs < NEVER / 2] = -np.inf  # an excluded class
         return logs
 
     @property
@@ -169,7 +169,7 @@ class CountClassifier(ClassifierMixin, Learner):
         return "each" if self.multilabel_ else "binary" if len(self.classes_) == 2 else "softmax"
 
     def text_scorer(self, vectorizer: Any) -> TextScorer:
-        """Return a `TextScorer`: this model's scores straight from text, as it stands now.
+        """Return a `TextScorer` for the current model: scores straight from text.
 
         Parameters
         ----------
@@ -179,13 +179,13 @@ class CountClassifier(ClassifierMixin, Learner):
         Returns
         -------
         TextScorer
-            Its `decision_function` takes texts and returns what this one's returns for their rows.
+            Its `decision_function` takes texts and returns this model's scores of their rows.
         """
         from surebayes.text.scorer import TextScorer
 
         self._check_learnt()
         model = self._estimate()
-        fixed = self._masked(np.zeros((1, len(self._contrasts))))[0]  # classes out of the question have a fixed score
+        fixed = self._masked(np.zeros((1, len(self._contrasts))))[0]  # excluded classes have a fixed score
         log_odds = np.where(fixed[:, None] == 0, model.log_odds, 0.0)
         prior = np.where(fixed == 0, model.bias, fixed)
         if self._one_score:
@@ -195,21 +195,21 @@ class CountClassifier(ClassifierMixin, Learner):
     # ---- explaining
 
     def explain(self, X: Any, top: int | None = None, terms: Sequence[str] | None = None) -> list[Any]:
-        """Return what each term adds to each score.
+        """Decompose each score by term.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Counts of terms.
         top : int, default=None
-            Keep only the strongest terms; the contribution of the remaining ones is then part of the bias.
+            Keep only the strongest terms; the contributions of the remaining ones become part of the bias.
         terms : sequence of str, default=None
-            Names of the columns; those seen in `fit` if None.
+            Names of the columns; by default those seen in `fit`.
 
         Returns
         -------
         list of Explanation
-            One for each document; for more than two classes, or labels, a list of one for each class.
+            One per document; for more than two classes, or labels, a list with one per class.
         """
         self._check_learnt()
         rows = self._rows(X)
@@ -220,7 +220,7 @@ class CountClassifier(ClassifierMixin, Learner):
         fixed = self._masked(np.zeros((1, len(self._contrasts))))[0]
         contributions = []
         for (shares, bias), score_of_all in zip(self._shares(model, compact, rows), fixed):
-            if score_of_all:  # a class without documents is out of the question whatever the terms say
+            if score_of_all:  # a class without documents is excluded, whatever the terms
                 shares, bias = np.zeros_like(shares), np.full(len(bias), score_of_all)
             contributions.append((shares, bias))
         explanations: list[Any] = []
@@ -232,7 +232,7 @@ class CountClassifier(ClassifierMixin, Learner):
         return explanations
 
     def _shares(self, model: Linear, compact: csr_array, rows: csr_array) -> list[tuple[FloatArray, FloatArray]]:
-        """Return for each contrast the contributions on the rows' pattern and the bias of each row.
+        """Return, for each contrast, the contributions on the rows' pattern and each row's bias.
 
         `compact` are the rows in the model's columns.
         """
@@ -244,12 +244,12 @@ class CountClassifier(ClassifierMixin, Learner):
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
         tags.classifier_tags.multi_label = True
-        tags.classifier_tags.poor_score = True  # on scikit-learn's toy data, whose coordinates are no counts
+        tags.classifier_tags.poor_score = True  # on scikit-learn's toy data, whose coordinates aren't counts
         return tags
 
 
 def own_columns(rows: csr_array) -> tuple[NDArray[np.int64], csr_array]:
-    """Return the columns that occur, in ascending order, and the rows in those columns only."""
+    """Return the columns in use, in ascending order, and the rows in those columns only."""
     columns, places = np.unique(rows.indices, return_inverse=True)
     compact = csr_array((rows.data, places.astype(np.int32), rows.indptr), shape=(rows.shape[0], len(columns)))
     return columns.astype(np.int64, copy=False), compact

@@ -1,4 +1,4 @@
-"""Classes of one length: per-class normalisation and the centroid classifier (Frank & Bouckaert 2006)."""
+"""Per-class normalisation and the centroid classifier (Frank & Bouckaert 2006)."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class ClassNormalizedNB(RateClassifier):
     Parameters
     ----------
     length : float, "min" or "cv", default=1.0
-        The length that each class's mass is scaled to: a number, the smaller of the two classes' (PCNmin), or for each
-        class what cross-validation on the training documents finds best by the area under the ROC curve.
+        The length to which each class's mass is scaled: a number, the smaller of the two classes' (PCNmin), or the
+        best for each class by the area under the ROC curve in cross-validation on the training documents.
     tf, weight, norm, scale, smoothing, prior, unseen
         See `surebayes.classifiers`.
 
     Attributes
     ----------
     length_ : list
-        The length of each class against the rest; None stands for "min".
+        The length of each class against the rest; None means "min".
 
     Examples
     --------
@@ -118,7 +118,7 @@ class ClassNormalizedNB(RateClassifier):
 
         sample = documents.sample()
         scores = cross_validation.held_out_scores(sample, z, self._sums, candidates)
-        # Scores of several classes are compared with each other only if their masses have one length.
+        # Scores of several classes are comparable only if their masses have the same length.
         common = len(documents.contrasts) > 1 and not self.multilabel_
         chosen = cross_validation.best_by_class(sample, scores, metrics.roc_auc, default=0, common=common)
         return [self._lengths[k] for k in chosen]
@@ -137,12 +137,14 @@ class ClassNormalizedNB(RateClassifier):
 
 
 class CentroidClassifier(CountClassifier):
-    """Documents compared with the class's mean vector and the rest's, each of unit length (Frank & Bouckaert, eq. 4).
+    """Compares a document with the mean vectors of the class and of the rest, both of unit length.
+
+    Frank & Bouckaert, eq. (4).
 
     Parameters
     ----------
     norm : {"l2", "l1"}, default="l2"
-        The norm in which centroids get unit length.
+        The norm in which centroids have unit length.
     tf, weight
         See `surebayes.classifiers`; documents are scaled in L2 to the mean length of the training documents.
 

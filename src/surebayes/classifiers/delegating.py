@@ -1,4 +1,4 @@
-"""Classifiers around an inner one, which learns, scores and explains for them."""
+"""Classifiers that wrap another one, which learns, scores and explains for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from surebayes.core.statistics import Statistics
 
 
 class DelegatingClassifier(CountClassifier):
-    """A classifier that has its sums, estimate and scores from the one in its attribute `_inner_name`."""
+    """Delegates sums, estimates and scores to the classifier in the attribute `_inner_name`."""
 
     _inner_name: ClassVar[str]
 
@@ -33,17 +33,17 @@ class DelegatingClassifier(CountClassifier):
         return inner  # type: ignore[no-any-return]
 
     def _adopt(self, inner: CountClassifier) -> None:
-        """Make an unfitted classifier the inner one, as if it had read the documents itself."""
+        """Wrap an unfitted classifier as if it had read the documents itself."""
         for name in ("n_features_in_", "feature_names_in_", "classes_", "multilabel_"):
             if hasattr(self, name):
                 setattr(inner, name, getattr(self, name))
         setattr(self, self._inner_name, inner)
 
-    # ---- what learning sets
+    # ---- state set by learning
 
     @property
     def statistics_(self) -> Statistics:
-        """The sums of the inner classifier."""
+        """The sums of the wrapped classifier."""
         return self._inner.statistics_
 
     @statistics_.setter
@@ -52,7 +52,7 @@ class DelegatingClassifier(CountClassifier):
 
     @property
     def representation_(self) -> Representation:  # type: ignore[override]
-        """The frozen representation of the inner classifier."""
+        """The frozen representation of the wrapped classifier."""
         return self._inner.representation_
 
     @property
@@ -91,7 +91,7 @@ class DelegatingClassifier(CountClassifier):
         return [self] if inner is None else [self, *inner._parts()]
 
     def empty_copy(self) -> Self:
-        """Return a classifier with these parameters, classes and frozen representation that has learnt nothing."""
+        """Return an untrained classifier with the same parameters, classes and frozen representation."""
         empty = copy.copy(self)
         setattr(empty, self._inner_name, self._inner.empty_copy())
         return empty

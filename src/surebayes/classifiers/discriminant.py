@@ -25,18 +25,18 @@ class TermDiscriminant(CountClassifier):
     Parameters
     ----------
     weight : {"odds", "log_odds", "kl", ...}, default="log_odds"
-        How much a term discriminates (DTWC-O, -LO, -KL), or any weight that `surebayes.classifiers` lists but "abs".
+        The discriminative weight (DTWC-O, -LO, -KL), or any weight listed in `surebayes.classifiers` except "abs".
     min_weight : float, default=0.0
-        Terms below it are left out.
+        Terms below it are dropped.
     select : {"weight", "difference"}, default="weight"
-        What `min_weight` is compared with: the weight, or |a - b|, the difference of document shares.
+        The quantity compared with `min_weight`: the weight, or |a - b|, the difference of document shares.
     fit_bias : bool, default=False
-        Whether the line may miss the origin; the bias is fitted after the slope.
+        Whether the line has an intercept; it is fitted after the slope.
     slope : "fit" or float, default="fit"
-        The slope of the line; "fit" finds one of least training error, exactly, by one sort.
+        The slope of the line; "fit" minimizes the training error, exactly, by one sort.
     tf, norm
         See `surebayes.classifiers`; without a norm, with log-odds and slope 1, the score is that of Bernoulli-style
-        Naive Bayes over the terms present, without prior.
+        Naive Bayes over the terms present, without a prior.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class TermDiscriminant(CountClassifier):
                 self.bias_[c] = bias_of_least_error(line, members[:, c], sample.weight)
 
     def _weigh(self, table: weigh.Contingency) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Junejo & Karim, eq. (1): see which side each term favours, weigh it, leave out the weak ones."""
+        """Junejo & Karim, eq. (1): find the side that each term favours, weight it, drop weak terms."""
         a, b = table.shares()
         weights = weigh.product(weigh.factors(self.weight), table)
         weights = np.ones_like(a) if weights is None else np.broadcast_to(weights, a.shape)

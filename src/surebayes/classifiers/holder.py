@@ -1,4 +1,4 @@
-"""The current estimate of a classifier: made when first needed, dropped after a change, never saved."""
+"""Cache of a classifier's current estimate: built on demand, dropped after a change, never saved."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from surebayes.core.score import Linear
 
 
 class Holder:
-    """The current estimate, built by one thread only; it is not copied or pickled."""
+    """A thread-safe cache of the estimate; it is not copied or pickled."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._model: Linear | None = None
 
     def get(self, build: Callable[[], Linear]) -> Linear:
-        """Return the estimate, built now if there is none."""
+        """Return the estimate, building it if necessary."""
         model = self._model
         if model is None:
             with self._lock:
@@ -28,11 +28,11 @@ class Holder:
 
     @property
     def filled(self) -> bool:
-        """Whether there is an estimate."""
+        """Whether an estimate is cached."""
         return self._model is not None
 
     def clear(self) -> None:
-        """Drop the estimate: the sums have changed."""
+        """Drop the estimate after a change of the sums."""
         self._model = None
 
     def __getstate__(self) -> dict[str, Any]:

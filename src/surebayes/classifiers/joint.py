@@ -1,8 +1,8 @@
-"""Classes that compete by their joint log-likelihoods: scikit-learn's ComplementNB and BernoulliNB on exact sums.
+"""Joint log-likelihood models: scikit-learn's ComplementNB and BernoulliNB on exact sums.
 
-Each class has a joint log-likelihood of its own, linear in the row of counts. The score of `decision_function` is the
-posterior log-odds log p_c / (1 - p_c), which can be compared between documents; joint log-likelihoods can't, because
-they fall with every term of the document.
+Each class has its own joint log-likelihood, linear in the row of counts. The score of `decision_function` is the
+posterior log-odds log p_c / (1 - p_c), which is comparable across documents; joint log-likelihoods are not, because
+they decrease with every term of the document.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from surebayes.core.statistics import Side
 Columns = NDArray[np.int64] | None
 
 ALPHA_MIN = 1e-10
-"""Pseudo-counts below this are raised to it where `force_alpha` is off."""
+"""The minimum pseudo-count unless `force_alpha` is set."""
 
 
 class JointClassifier(CountClassifier):
-    """Classifiers with a joint log-likelihood for each class, and scikit-learn's parameters for it."""
+    """Classifiers with a joint log-likelihood per class, and scikit-learn's parameters for it."""
 
     alpha: Any
     force_alpha: bool
@@ -51,10 +51,10 @@ class JointClassifier(CountClassifier):
 
     @abstractmethod
     def _joint(self, columns: Columns) -> Linear:
-        """Make the joint log-likelihood of each class, (K, columns)."""
+        """Build the joint log-likelihood of each class, (K, columns)."""
 
     def _competes(self) -> bool:
-        """Whether scores are joint log-likelihoods: more than two classes, none set against the rest."""
+        """Whether scores are joint log-likelihoods: more than two classes, not one against the rest."""
         return not self._one_score
 
     def _check_settings(self) -> None:
@@ -66,7 +66,7 @@ class JointClassifier(CountClassifier):
             )
         self._check_alpha()
 
-    # ---- alpha and priors, as scikit-learn has them
+    # ---- alpha and priors, as in scikit-learn
 
     def _check_prior(self) -> None:
         if self.class_prior is None:
@@ -82,7 +82,7 @@ class JointClassifier(CountClassifier):
             raise ValueError(f"class_prior must be positive. Got {self.class_prior!r}.")
 
     def _check_alpha(self) -> Any:
-        """Return the pseudo-counts, a number or one for each feature; too small ones as `force_alpha` says."""
+        """Return the pseudo-counts, a number or one per feature, clipped unless `force_alpha` is set."""
         alpha: Any = self.alpha if isinstance(self.alpha, Real) else np.asarray(self.alpha)
         if isinstance(alpha, np.ndarray):
             if alpha.shape != (self.n_features_in_,):
@@ -102,7 +102,7 @@ class JointClassifier(CountClassifier):
         return alpha
 
     def _pseudo_counts(self, columns: Columns) -> tuple[Any, float]:
-        """Return what is added to each of the columns, and what that adds up to over all of them."""
+        """Return the columns' pseudo-counts, and their total over all columns."""
         alpha = self.alpha if self.force_alpha else np.maximum(self.alpha, ALPHA_MIN)
         if isinstance(alpha, Real):
             return float(alpha), float(alpha) * self._columns_counted()
@@ -121,7 +121,7 @@ class JointClassifier(CountClassifier):
         return "fit" if self.fit_prior else "uniform"
 
     def _joint_prior(self, documents: FloatArray) -> FloatArray:
-        """Return the logarithm of each class's prior; 0 for a class without documents, which never competes."""
+        """Return the logarithm of each class's prior; 0 for a class without documents, which is excluded."""
         prior = self._class_prior
         if not isinstance(prior, str):
             return np.asarray(np.log(np.asarray(prior, float)), np.float64)
@@ -149,7 +149,7 @@ class JointClassifier(CountClassifier):
         return score.posterior_log_odds if self._competes() and len(self.classes_) > 1 else None
 
     def predict_joint_log_proba(self, X: Any) -> FloatArray:
-        """Return the joint log-likelihood of each document and each class, log P(c) + log P(x | c).
+        """Return the joint log-likelihood of each document and class, log P(c) + log P(x | c).
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class JointClassifier(CountClassifier):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            As scikit-learn's; a class without documents has -inf.
+            As in scikit-learn; -inf for a class without documents.
         """
         self._check_learnt()
         rows = self._rows(X)
@@ -172,7 +172,7 @@ class JointClassifier(CountClassifier):
         return joint
 
     def _shares(self, model: Linear, compact: csr_array, rows: csr_array) -> list[tuple[FloatArray, FloatArray]]:
-        """Return the evidence of a term for a class against the remaining ones, by their shares without that class."""
+        """Return each term's evidence for a class against the remaining ones, weighted by their posterior shares."""
         if not self._competes() or len(self.classes_) == 1:
             return super()._shares(model, compact, rows)
         joint = self._masked(model.scores(compact))
@@ -187,7 +187,7 @@ class JointClassifier(CountClassifier):
             result.append((shares, decided[:, c] - total))
         return result
 
-    # ---- what scikit-learn's classes call their sums and estimates
+    # ---- scikit-learn's names for sums and estimates
 
     def _side(self) -> Side:
         if "statistics_" not in vars(self):
@@ -201,21 +201,21 @@ class JointClassifier(CountClassifier):
 
     @property
     def class_log_prior_(self) -> FloatArray:
-        """The logarithm of each class's prior; -inf for a class without documents where priors are fitted."""
+        """The logarithm of each class's prior; -inf for a class without documents if priors are fitted."""
         documents = self._side().documents
         fitted = isinstance(self._class_prior, str) and self._class_prior == "fit"
         return np.where(fitted & (documents == 0), -np.inf, self._joint_prior(documents))
 
     @property
     def feature_count_(self) -> FloatArray:
-        """The sum of each term over the documents of each class."""
+        """The sum of each term over each class's documents."""
         counted = self._side()
         table = counted.mass if counted.mass is not None else counted.presence
         return np.asarray(table, np.float64)
 
     @property
     def feature_log_prob_(self) -> FloatArray:
-        """What one unit of each term adds to the joint log-likelihood of each class."""
+        """The contribution of one unit of each term to each class's joint log-likelihood."""
         self._side()
         return self._joint(None).log_odds
 
@@ -226,22 +226,22 @@ class JointClassifier(CountClassifier):
 
 
 class ComplementNB(JointClassifier):
-    """Complement Naive Bayes (Rennie et al. 2003): scikit-learn's, on sums that can also be forgotten and merged.
+    """Complement Naive Bayes (Rennie et al. 2003), as in scikit-learn, with exact `forget` and `merge`.
 
-    A class is judged by the misfit of a document to all remaining classes.
+    A class is scored by how badly a document fits all remaining classes.
 
     Parameters
     ----------
     alpha : float or array-like of shape (n_features,), default=1.0
         Pseudo-counts added to every sum; 0 for none.
     force_alpha : bool, default=True
-        Whether an alpha below 1e-10 is left as it is.
+        Whether to keep an alpha below 1e-10.
     fit_prior : bool, default=True
-        Only used where there is a single class.
+        Only used if there is a single class.
     class_prior : array-like of shape (n_classes,), default=None
         Not used in scores.
     norm : bool, default=False
-        Whether each class's weights are divided by their sum.
+        Whether to divide each class's weights by their sum.
 
     Examples
     --------
@@ -274,7 +274,7 @@ class ComplementNB(JointClassifier):
 
     @property
     def _whole_vocabulary(self) -> bool:  # type: ignore[override]
-        return self.norm  # the sum of a class's weights is over all terms
+        return self.norm  # a class's weights are summed over all terms
 
     def _joint(self, columns: Columns) -> Linear:
         _, others = self.statistics_.contrast(columns, range(len(self.classes_)))
@@ -296,22 +296,22 @@ class ComplementNB(JointClassifier):
 
 
 class BernoulliNB(JointClassifier):
-    """Bernoulli Naive Bayes: scikit-learn's, on sums that can also be forgotten and merged.
+    """Bernoulli Naive Bayes, as in scikit-learn, with exact `forget` and `merge`.
 
-    A term missing from a document is evidence too.
+    Absent terms are evidence, too.
 
     Parameters
     ----------
     alpha : float or array-like of shape (n_features,), default=1.0
-        Pseudo-counts added to the documents with a term, and to those without it; 0 for none.
+        Pseudo-counts added to the documents with a term and to those without it; 0 for none.
     force_alpha : bool, default=True
-        Whether an alpha below 1e-10 is left as it is.
+        Whether to keep an alpha below 1e-10.
     binarize : float or None, default=0.0
-        A term is present where its count is above this; None takes X as 0 and 1.
+        A term is present if its count exceeds this; None requires X of 0 and 1.
     fit_prior : bool, default=True
-        Whether priors are the shares of documents; otherwise they are even.
+        Whether priors are fitted to the shares of documents; otherwise they are uniform.
     class_prior : array-like of shape (n_classes,), default=None
-        Given priors.
+        Prior probabilities.
 
     Examples
     --------
@@ -351,7 +351,7 @@ class BernoulliNB(JointClassifier):
 
     def _counts(self, X: Any) -> csr_array:
         if self.binarize is not None:
-            X = binarize(X, threshold=self.binarize) if X.shape[0] else X  # which refuses to do nothing
+            X = binarize(X, threshold=self.binarize) if X.shape[0] else X  # binarize rejects empty input
             return canonical_rows(X, type(self).__name__)
         rows = canonical_rows(X, type(self).__name__)
         if not (rows.data == 1).all():
@@ -372,7 +372,7 @@ class BernoulliNB(JointClassifier):
 
     @property
     def feature_log_prob_(self) -> FloatArray:
-        """The logarithm of the share of each class's documents that have each term."""
+        """The logarithm of each term's document share in each class."""
         side = self._side()
         added, _ = self._pseudo_counts(None)
         with_term = np.asarray(side.presence, np.float64) + added

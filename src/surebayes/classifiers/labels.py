@@ -1,4 +1,4 @@
-"""Validation of the classifiers' input: labels in the form of the sums, rows of counts in canonical order."""
+"""Validation of the classifiers' input: labels, and rows of counts in canonical order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Labels as the sums want them: class numbers, or an indicator for multi-label data."""
+    """Validated labels: class numbers, or an indicator for multi-label data."""
 
     classes: NDArray[Any]
     labels: Any
@@ -22,7 +22,7 @@ class Target:
 
 
 def read_target(y: Any, classes: NDArray[Any] | None, multilabel: bool | None) -> Target:
-    """Turn y into class numbers or an indicator; refuse labels that are not among the known classes."""
+    """Convert y to class numbers or an indicator; ValueError for unknown labels."""
     if y is None:
         raise ValueError("y can't be None: this classifier requires y to be passed, but the target y is None.")
     if classes is not None and multilabel is not None and not _n_rows(y):
@@ -56,7 +56,7 @@ def _n_rows(y: Any) -> int:
 
 
 def canonical_rows(X: Any, estimator_name: str) -> csr_array:
-    """Return counts as a CSR matrix in canonical order without stored zeros, copying only what must change."""
+    """Return counts as a CSR matrix in canonical order without stored zeros, copying only what changes."""
     rows = csr_array(X)
     least = rows.data.min() if rows.nnz else 1
     if least < 0:

@@ -1,4 +1,4 @@
-"""Learning: a frozen representation, exact class sums, and the checks that keep both consistent."""
+"""Learning: a frozen representation, exact class sums, and the checks that keep them consistent."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from surebayes.core.sums import SumOverflow
 
 
 class Learner(BaseEstimator, metaclass=ABCMeta):
-    """What is learnt from rows of counts: a frozen representation, then exact class sums."""
+    """Learns from rows of counts: a frozen representation, then exact class sums."""
 
     _parameter_constraints: ClassVar[Constraints] = {}
 
-    # what learning sets
+    # state set by learning
     classes_: NDArray[Any]
     multilabel_: bool
     n_features_in_: int
@@ -41,27 +41,27 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
 
     @property
     def _sums(self) -> tuple[str, ...]:
-        """The sums it keeps."""
+        """The names of the sums to keep."""
         return ("mass",)
 
     def _check_settings(self) -> None:
-        """Refuse parameters that don't go together, or with the classes."""
+        """Reject parameters that conflict with each other or with the classes."""
 
     @abstractmethod
     def _freeze(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None) -> Representation:
-        """Learn the representation that scores documents."""
+        """Fit the representation for scoring."""
 
     def _trained_on(self) -> Representation:
-        """Return the representation that the sums are made of."""
+        """Return the representation for the sums."""
         return self.representation_
 
     def _frozen(self) -> tuple[Any, ...]:
-        """Return everything that was learnt from whole documents."""
+        """Return everything that was fitted to whole documents."""
         return (self.representation_,)
 
     @property
     def _class_prior(self) -> Any:
-        """What the classes are worth before reading: "fit", "uniform" or one probability for each class."""
+        """The prior: "fit", "uniform" or one probability per class."""
         return getattr(self, "prior", "uniform")
 
     @property
@@ -70,13 +70,13 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
 
     @property
     def _contrasts(self) -> list[int]:
-        """The classes that get a score of their own: the second of two, else each."""
+        """The classes with scores of their own: the second of two, else each."""
         return [1] if self._one_score else list(range(len(self.classes_)))
 
     # ---- learning
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from documents: freeze the representation, then sum the documents.
+        """Fit to documents: freeze the representation, then sum the documents.
 
         Parameters
         ----------
@@ -85,55 +85,55 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         y : array-like of shape (n_samples,) or indicator matrix of shape (n_samples, n_classes)
             Labels; an indicator (dense or sparse) for multi-label data.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the documents; a whole weight k is the same as k copies.
+            Weights of the documents; an integer weight k is equivalent to k copies.
 
         Returns
         -------
         self : object
             The fitted classifier.
         """
-        with whole_or_not_at_all(self):
+        with restore_on_error(self):
             self._learn(self._read(X, y, None, sample_weight))
         return self
 
     def fit_representation(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Freeze the representation on these documents without learning them yet; what was learnt is dropped.
+        """Freeze the representation on these documents without learning them; earlier learning is discarded.
 
-        Parameters are those of `partial_fit`. `empty_copy` hands the frozen representation on, so that models which
-        learn apart can be merged.
+        Parameters are those of `partial_fit`. `empty_copy` shares the frozen representation, so that models trained
+        separately can be merged.
         """
-        with whole_or_not_at_all(self):
+        with restore_on_error(self):
             self._start(X, y, classes, sample_weight)
             self._begin()
         return self
 
     def refit_representation(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Refresh the frozen representation; needs all documents, because their sums change with it.
+        """Refit the frozen representation; needs all documents, because their sums change with it.
 
-        Parameters are those of `fit`; the classes stay as they are.
+        Parameters are those of `fit`; the classes don't change.
         """
         check_is_fitted(self)
-        with whole_or_not_at_all(self):
+        with restore_on_error(self):
             self._learn(self._read(X, y, None if self.multilabel_ else self.classes_, sample_weight))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn more documents exactly: the sums are those of one `fit` with the same frozen representation.
+        """Learn more documents exactly: the sums equal those of one `fit` with the same frozen representation.
 
         Parameters
         ----------
         X, y, sample_weight
-            As in `fit`. X may have more columns than before (a vocabulary that grows) where nothing is frozen that
-            belongs to columns.
+            As in `fit`. X may have more columns than before (a growing vocabulary) if nothing frozen depends on
+            columns.
         classes : array-like, default=None
-            All classes there will ever be, at the first call; those of y if None.
+            All classes that will ever occur, at the first call; by default those of y.
 
         Returns
         -------
         self : object
             The classifier.
         """
-        with whole_or_not_at_all(self):
+        with restore_on_error(self):
             if not hasattr(self, "statistics_"):
                 documents = self._start(X, y, classes, sample_weight)
                 self._begin()
@@ -148,7 +148,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         return self
 
     def forget(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Undo the learning of documents, exactly; ValueError, and nothing changed, where a sum would go negative.
+        """Unlearn documents, exactly; ValueError, with nothing changed, if a sum would become negative.
 
         Parameters are those of `fit`.
         """
@@ -159,12 +159,12 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         return self
 
     def merge(self, other: Self) -> Self:
-        """Add what another classifier has learnt, in place.
+        """Add the sums of another classifier, in place.
 
         Parameters
         ----------
         other : object
-            A classifier of the same kind, parameters, classes, width and frozen representation (see `empty_copy`).
+            A classifier of the same type, parameters, classes, width and frozen representation (see `empty_copy`).
 
         Returns
         -------
@@ -188,9 +188,9 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         return self
 
     def empty_copy(self) -> Self:
-        """Return a classifier with these parameters, classes and frozen representation that has learnt nothing.
+        """Return an untrained classifier with the same parameters, classes and frozen representation.
 
-        Models that learn apart from copies of one frozen representation can be merged, exactly.
+        Models trained separately from copies of one frozen representation can be merged exactly.
 
         Examples
         --------
@@ -209,7 +209,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         return empty
 
     def _identity(self) -> dict[str, Any]:
-        """Return what two classifiers must have in common for their sums to mean the same."""
+        """Return the properties that two classifiers must share to be merged."""
         return {
             "parameters": self.get_params(),
             "numbers of features": self.n_features_in_,
@@ -224,7 +224,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         return documents
 
     def _read(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> TrainingDocuments:
-        """Validate the input of `fit`, and reset to these classes."""
+        """Validate the input of `fit`, and reset to its classes."""
         self._validate_params()
         rows = self._rows(X, y, reset=True)
         target = read_target(y, None if classes is None else np.asarray(classes), None)
@@ -232,7 +232,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         return self._documents(rows, target.labels, sample_weight)
 
     def _prepare(self, n_columns: int, classes: NDArray[Any], multilabel: bool) -> None:
-        """Reset to these columns and classes; documents come next."""
+        """Reset to these columns and classes."""
         self._validate_params()
         self.n_features_in_ = n_columns
         self.classes_, self.multilabel_ = classes, multilabel
@@ -253,7 +253,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         self.statistics_ = Statistics.empty(len(self.classes_), self.n_features_in_, self._sums, specific)
 
     def _learn(self, documents: TrainingDocuments) -> None:
-        """Freeze the representation on the documents, wherever they are, and sum them."""
+        """Freeze the representation on the documents and sum them."""
         self._freeze_on(documents)
         self.statistics_ = self._sum(documents, compact=False)
 
@@ -276,7 +276,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
             self._check_growth(X.shape[1])
             X = check_array(X, accept_sparse="csr", dtype="numeric", input_name="X", estimator=self)
         else:
-            fewest = 1 if reset else 0  # a batch without documents has an answer without rows
+            fewest = 1 if reset else 0  # an empty batch gives an empty result
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_min_samples=fewest)
         if y is not None:
             check_consistent_length(X, y)
@@ -296,7 +296,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
             )
 
     def _grows(self) -> bool:
-        """Whether the sums stay right when columns are appended: nothing frozen belongs to a column or their number."""
+        """Whether columns can be appended: nothing frozen depends on columns or their number."""
         by_column = (self.representation_.weights, self.representation_.ranking, self.representation_.keep)
         return all(array is None for array in by_column) and not self.representation_.pad
 
@@ -308,7 +308,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         weight = None
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-            if not weight.all():  # a weight of 0 is the same as no document
+            if not weight.all():  # drop documents of weight 0
                 counted = np.flatnonzero(weight)
                 rows, labels, weight = rows[counted], labels[counted], weight[counted]
         return TrainingDocuments(rows, labels, len(self.classes_), self._contrasts, weight)
@@ -319,7 +319,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
 
     @contextmanager
     def _named_overflow(self) -> Iterator[None]:
-        """Turn a table's overflow into one that names the class."""
+        """Name the class in an overflow error of a table."""
         try:
             yield
         except SumOverflow as error:
@@ -337,8 +337,8 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
 
 
 @contextmanager
-def whole_or_not_at_all(estimator: BaseEstimator) -> Iterator[None]:
-    """Put an estimator back as it was where learning fails half-way: bad input loses nothing."""
+def restore_on_error(estimator: BaseEstimator) -> Iterator[None]:
+    """Restore an estimator's state if learning fails: invalid input loses nothing."""
     parts = estimator._parts() if isinstance(estimator, Learner) else [estimator]
     before = [(part, vars(part).copy()) for part in parts]
     try:
@@ -351,7 +351,7 @@ def whole_or_not_at_all(estimator: BaseEstimator) -> Iterator[None]:
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two parameters, or two frozen values, are the same, arrays and estimators by their content."""
+    """Whether two parameters or frozen values are equal; arrays and estimators are compared by content."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(equal(a[k], b[k]) for k in a)
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):

@@ -1,4 +1,4 @@
-"""Multinomial Naive Bayes: scikit-learn's by default, by its parameters the NB and NB-IR of the papers."""
+"""Multinomial Naive Bayes: scikit-learn's by default; its parameters give the NB and NB-IR of the papers."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ from surebayes.core.score import Linear
 from surebayes.core.statistics import Side
 
 ONLY_BINARY = "Only binary classification is supported. The type of the target is multiclass."
-"""What scikit-learn's checks expect of a classifier whose tags say that it takes two classes."""
+"""The message that scikit-learn's checks expect from binary-only classifiers."""
 
 
 class MultinomialNB(JointClassifier, RateClassifier):
-    """Multinomial Naive Bayes: scikit-learn's by default; by its parameters NB and NB-IR of Kolcz & Yih.
+    """Multinomial Naive Bayes: scikit-learn's by default; its parameters give NB and NB-IR of Kolcz & Yih.
 
     Parameters
     ----------
     tf, weight, steepness, top, selection, norm, scale, smoothing, prior
         See `surebayes.classifiers`.
     contrast : {"joint", "rest"}, default="joint"
-        What more than two classes get. "joint": they compete by their joint log-likelihoods, and the score is the
-        posterior log-odds log p_c / (1 - p_c). "rest": each one's log-odds against the rest. Supervised weights, `top`
-        and multi-label data need "rest"; for two classes both are the same.
+        Scores for more than two classes. "joint": classes compete by joint log-likelihood, and the score is the
+        posterior log-odds log p_c / (1 - p_c). "rest": log-odds of each class against the rest. Supervised weights,
+        `top` and multi-label data need "rest"; for two classes both are the same.
     alpha : float or array-like of shape (n_features,), default=None
-        scikit-learn's name for `smoothing`, also one for each feature, or 0.
+        scikit-learn's name for `smoothing`; may be one per feature, or 0.
     fit_prior, class_prior : bool and array-like, default=None
         scikit-learn's names for `prior`: "fit" or "uniform", and an array.
     force_alpha : bool, default=True
-        Whether an alpha below 1e-10 is left as it is.
+        Whether to keep an alpha below 1e-10.
     unseen : {"smooth", "ignore"}, default="smooth"
         See `surebayes.classifiers`.
 
     Attributes
     ----------
     class_count_, class_log_prior_, feature_count_, feature_log_prob_ : ndarray
-        Sums and estimates by scikit-learn's names, worked out when asked for.
+        Sums and estimates by scikit-learn's names, computed on access.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class MultinomialNB(JointClassifier, RateClassifier):
         self._check_aliases()
 
     def _check_aliases(self) -> None:
-        """Refuse a setting that is given under both of its names."""
+        """Reject a setting that is given under both of its names."""
         if self.alpha is not None:
             if self.smoothing != 1.0:
                 raise ValueError(
@@ -220,16 +220,16 @@ class MultinomialNB(JointClassifier, RateClassifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = self._sets_against_rest
-        tags.classifier_tags.multi_class = self._sets_against_rest or not self._needs_one_against_rest()
+        tags.classifier_tags.multi_label = self._scores_against_rest
+        tags.classifier_tags.multi_class = self._scores_against_rest or not self._needs_one_against_rest()
         return tags
 
     @property
-    def _sets_against_rest(self) -> bool:
+    def _scores_against_rest(self) -> bool:
         return self.contrast == "rest"
 
     def _needs_one_against_rest(self) -> bool:
-        """Whether what is learnt of a term needs one class against the rest."""
+        """Whether the representation needs one class against the rest."""
         return self.top is not None or weigh.is_supervised(self.weight)
 
     def _check_one_against_rest(self) -> None:

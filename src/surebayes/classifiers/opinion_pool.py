@@ -35,21 +35,21 @@ from surebayes.core.score import Linear
 class OpinionPoolNB(RateClassifier):
     """Naive Bayes as a logarithmic opinion pool of a document's terms (Kolcz & Yih's NB-MX).
 
-    The score is the weighted mean of the terms' log-odds: many weak terms never add up to a sure verdict.
+    The score is the weighted mean of the terms' log-odds: many weak terms never add up to a confident verdict.
 
     Parameters
     ----------
     weight : default="abs_idf"
-        "uniform" (geo), "abs", "idf", "abs_idf", or any weight that `surebayes.classifiers` lists.
+        "uniform" (geo), "abs", "idf", "abs_idf", or any weight listed in `surebayes.classifiers`.
     steepness, top, selection, smoothing, tf, prior, unseen
         See `surebayes.classifiers`.
     weighting : {"induction", "scoring"}, default="induction"
-        Where weights apply. "induction": frozen weights in training and scoring. "scoring": plain sums of unweighted
-        rows in training, weights from the current sums in scoring; one pass, nothing frozen, exact online.
+        Where weights apply. "induction": frozen weights in training and scoring. "scoring": training sums unweighted
+        rows, scoring uses weights from the current sums; one pass, nothing frozen, exact online.
     first_stage : {"pool", "multinomial"}, default="pool"
-        The model whose absolute log-odds are the weight "abs": the uniform pool, or plain NB with smoothing 1.
+        The model behind the weight "abs": the uniform pool, or plain NB with smoothing 1.
     stages : int, default=2
-        Models in a row, each weighing the terms of the next.
+        Number of chained models, each weighting the terms of the next.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class OpinionPoolNB(RateClassifier):
         return Linear.of(self._current(columns, log_odds), log_odds, log_prior_odds(self))
 
     def _current(self, columns: Columns, log_odds: FloatArray) -> Representation:
-        """Weigh terms by the current sums: prior + sum(w lo) / sum(w) is the score on such rows of L1 length 1."""
+        """Weight terms by the current sums: prior + sum(w lo) / sum(w) is the score on such rows of L1 length 1."""
         sums = self.statistics_
         table = contingency_of(sums if sums.presence else replace(sums, presence=sums.mass), columns, self._contrasts)
         absolute = weigh.absolute_log_odds(log_odds)

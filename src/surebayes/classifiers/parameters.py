@@ -1,4 +1,4 @@
-"""Validation of the classifiers' parameters: scikit-learn's constraints, and checks beyond them."""
+"""Validation of the classifiers' parameters, beyond scikit-learn's constraints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOP: list[Any] = [None, *COUNT, tuple]
 
 
 def check_weight(estimator: BaseEstimator, weight: Any) -> None:
-    """Refuse a product of weights with an unknown factor."""
+    """Reject a product of weights with an unknown factor."""
     if isinstance(weight, (tuple, list)):
         unknown = [name for name in weight if not isinstance(name, str) or name not in weigh.NAMES]
         if unknown or not weight:
@@ -39,7 +39,7 @@ def check_weight(estimator: BaseEstimator, weight: Any) -> None:
 
 
 def check_top(estimator: BaseEstimator, top: Any) -> None:
-    """Refuse a pair that is not (number of terms, name of the weight they are ranked by)."""
+    """Reject an invalid pair (number of terms, name of the ranking weight)."""
     names = ("abs", *weigh.UNSUPERVISED, *weigh.SUPERVISED)
     if isinstance(top, tuple) and not (len(top) == 2 and is_count(top[0]) and top[1] in names):
         raise ValueError(
@@ -49,7 +49,7 @@ def check_top(estimator: BaseEstimator, top: Any) -> None:
 
 
 def top_of(top: Any) -> tuple[int | None, str]:
-    """Split the parameter `top` into the number of terms and what they are ranked by."""
+    """Split the parameter `top` into the number of terms and the ranking weight."""
     return (int(top[0]), top[1]) if isinstance(top, tuple) else (top, "abs")
 
 
@@ -59,7 +59,7 @@ def is_count(value: Any) -> bool:
 
 
 def check_array_of_priors(prior: Any, n_classes: int, multilabel: bool) -> None:
-    """Refuse an array of priors that doesn't fit the classes."""
+    """Reject an array of priors that doesn't match the classes."""
     p = np.asarray(prior, dtype=np.float64)
     if p.shape != (n_classes,) or not ((p > 0) & (p < 1)).all():
         raise ValueError(

@@ -27,23 +27,22 @@ class PoissonNB(CountClassifier):
     Parameters
     ----------
     weight : default=None
-        None (PNB), "ig", "chi2", "ratio", any weight that `surebayes.classifiers` lists ("abs" is the absolute
-        logarithm of the ratio of means), or "auto": for each class what cross-validation on the training documents
-        finds best by break-even; a class of few documents gets "chi2", as the paper advises (PNB*). Weights follow
-        the sums.
+        None (PNB), "ig", "chi2", "ratio", any weight listed in `surebayes.classifiers` ("abs" is the absolute log ratio
+        of means), or "auto": the best for each class by break-even point in cross-validation on the training documents;
+        a class of few documents gets "chi2", as the paper advises (PNB*). Weights are recomputed from the current sums.
     interpolation : float or "auto", default=0.8
-        The paper's alpha: 1 weighs documents alike, 0 by their length; "auto" chooses for each class.
+        The paper's alpha: 1 weights documents equally, 0 by length; "auto" chooses for each class.
     theta : float, default=0.003
         Added to every count of every document.
     ratio : {"documents", "means"}, default="documents"
-        Whether "ratio" compares shares of documents or Poisson means.
+        Whether "ratio" compares document shares or Poisson means.
     prior
         See `surebayes.classifiers`.
 
     Attributes
     ----------
     weight_, interpolation_ : list
-        What each class got.
+        The values in use for each class.
 
     Examples
     --------
@@ -149,7 +148,7 @@ class PoissonNB(CountClassifier):
         weights: Sequence[Any],
         means: tuple[FloatArray, FloatArray],
     ) -> FloatArray | None:
-        """Weigh the terms of each class as it is to be weighed, (C, V); None where all weigh the same."""
+        """Return the term weights of each class, (C, V); None if all are equal."""
         if not any(weigh.factors(w) for w in weights):
             return None
         table = contingency_of(statistics, None, contrasts) if statistics.presence is not None else None

@@ -1,4 +1,4 @@
-"""Base of the classifiers on rates of terms, (mass + s) / (total + s V), and the reversal of their decisions."""
+"""Base of the classifiers on term rates, (mass + s) / (total + s V), and decision reversal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Columns = NDArray[np.int64] | None
 
 
 class RateClassifier(CountClassifier):
-    """What the models on term rates (mass + s) / (total + s V) share: the reversal of their decisions."""
+    """Common code of the models on term rates (mass + s) / (total + s V): decision reversal."""
 
     smoothing: float
     unseen: str
@@ -41,24 +41,24 @@ class RateClassifier(CountClassifier):
     def _model(self, columns: Columns) -> Linear:
         return Linear.of(self._scoring(columns), self._rates(columns).log_odds(), log_prior_odds(self))
 
-    # ---- terms that no training document has
+    # ---- terms without training documents
 
     def _seen(self, columns: Columns) -> NDArray[np.bool_] | None:
-        """Whether some training document has each of the columns; None where it makes no difference."""
+        """Return a mask of the columns with training documents; None if it makes no difference."""
         presence = self.statistics_.presence
         if self.unseen != "ignore" or presence is None:
             return None
         return np.asarray(presence.at(columns, [self.statistics_.n_classes])[0] > 0)
 
     def _width(self) -> FloatArray | float:
-        """V: the number of terms that take part, for each class where they differ."""
+        """V: the number of terms that take part; an array if classes differ."""
         z, seen = self._trained_on(), self._seen(None)
         return z.width(self.n_features_in_) if seen is None else _among(z, seen).width(self.n_features_in_)
 
     def _frozen_by(
         self, recipe: Recipe, documents: TrainingDocuments, keep: NDArray[np.bool_] | None
     ) -> Representation:
-        """Learn a representation; terms that the documents lack, if ignored, count in no estimate on the way."""
+        """Fit a representation; terms without documents, if ignored, take no part in its estimates."""
         if self.unseen != "ignore":
             return freeze(recipe, documents, keep)
         presence = documents.presence(by_class=False).presence
@@ -71,14 +71,14 @@ class RateClassifier(CountClassifier):
         return self._at(self.representation_, columns)
 
     def _at(self, z: Representation, columns: Columns) -> Representation:
-        """Restrict a representation to the named columns, and to terms that count."""
+        """Restrict a representation to some columns, and to terms that take part."""
         restricted, seen = z if columns is None else z.at(columns), self._seen(columns)
         return restricted if seen is None else _among(restricted, seen)
 
     # ---- reversals
 
     def reversal(self, X: Any) -> core_reversal.Reversal:
-        """Return how hard each decision is to reverse (Kolcz & Chowdhury).
+        """Return the difficulty of reversing each decision (Kolcz & Chowdhury).
 
         Parameters
         ----------
@@ -88,8 +88,8 @@ class RateClassifier(CountClassifier):
         Returns
         -------
         Reversal
-            Score, multiplicity (how many times the document would have to be taught as the opposite before the
-            decision turns) and rdist, each (n_samples,), or (n_samples, n_classes) for more than two classes.
+            Score, multiplicity (the number of copies that must be taught as the opposite class to turn the decision)
+            and rdist, each (n_samples,), or (n_samples, n_classes) for more than two classes.
         """
         self._check_learnt()
         result = self._reversals(self._rows(X))
@@ -103,7 +103,7 @@ class RateClassifier(CountClassifier):
         return core_reversal.Reversal(*(np.column_stack([getattr(r, name) for r in each]) for name in names))
 
     def _each_contrast(self, rows: csr_array, function: Callable[..., Any]) -> list[Any]:
-        """Call function(rates, c, rows, scoring values, teaching values, score) for every contrast."""
+        """Call function(rates, c, rows, scoring values, teaching values, score) for each contrast."""
         self._check_one_against_rest()
         model, compact, columns = self._model_for(rows)
         scores = model.scores(compact)
@@ -118,12 +118,12 @@ class RateClassifier(CountClassifier):
         return each
 
     @property
-    def _sets_against_rest(self) -> bool:
-        """Whether, of more than two classes or of labels, each is set against the rest: a reversal needs that."""
+    def _scores_against_rest(self) -> bool:
+        """Whether several classes or labels are scored one against the rest, as reversals require."""
         return True
 
     def _check_one_against_rest(self) -> None:
-        """Refuse a model without one class against the rest."""
+        """Reject a model that doesn't score one class against the rest."""
 
 
 def _among(z: Representation, seen: NDArray[np.bool_]) -> Representation:

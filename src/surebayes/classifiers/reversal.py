@@ -1,4 +1,4 @@
-"""Confidence by the difficulty of reversing a decision (Kolcz & Chowdhury 2005)."""
+"""Decision reversal as a measure of confidence (Kolcz & Chowdhury 2005)."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from surebayes.core.represent import places, row_sums, spread
 from surebayes.core.score import Linear
 
 GAMMAS = tuple(float(g) for g in np.geomspace(0.001, 50, 15))
-"""What gamma="auto" tries: the range of the paper."""
+"""The candidates of gamma="auto": the range of the paper."""
 
-_CANCELLED = 1e-6  # a score this much smaller than its parts is rounding: there is no factor to its parts
+_CANCELLED = 1e-6  # a score this small relative to its terms is rounding error: contributions can't be scaled to it
 
 
 class DecisionReversalNB(DelegatingClassifier):
-    """Naive Bayes whose confidence is discounted by how easily the decision could be reversed (NB-KL).
+    """Naive Bayes with confidence discounted by how easily each decision could be reversed (NB-KL).
 
-    A score is weighed by how far the opposite class's distribution of terms would have to move, if the document were
-    taught there again and again, until the decision turned.
+    A score is weighted by the change of the opposite class's term distribution when the document is taught there
+    repeatedly until the decision turns.
 
     Parameters
     ----------
     estimator : MultinomialNB, OpinionPoolNB or ClassNormalizedNB, default=None
-        The model whose decisions are weighed; None is the papers' NB,
+        The model whose decisions are weighted; None is the papers' NB,
         ``MultinomialNB(tf="binary", contrast="rest")``.
     discount : {"product", "exp", "inverse", "transductive"}, default="product"
         score * rdist (eq. 5); score * exp(-gamma rdist) (eq. 6 as printed); score * exp(-gamma / rdist); or Kukar's
         transductive reliability (NB-Trans).
     gamma : float or "auto", default=1.0
-        For "exp" and "inverse"; "auto" takes the one with the best specificity at full recall on held-out training
-        documents (mean over the classes).
+        For "exp" and "inverse"; "auto" maximizes the mean specificity at full recall over the classes, on held-out
+        training documents.
     features : int, default=None
-        Keep the best terms by mutual information, for each class its own.
+        Keep the best terms of each class by mutual information.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class DecisionReversalNB(DelegatingClassifier):
     def _identity(self) -> dict[str, Any]:
         return super()._identity() | {"gammas": self.gamma_}
 
-    # ---- scoring weighs the inner estimator's scores
+    # ---- scores weighted by reversal difficulty
 
     def _raw_scores(self, rows: csr_array) -> FloatArray:
         if self.discount == "transductive":
@@ -138,7 +138,7 @@ class DecisionReversalNB(DelegatingClassifier):
         return reversal.discounted_score(self.discount, self.gamma_, self.estimator_._reversals(rows))
 
     def reversal(self, X: Any) -> reversal.Reversal:
-        """Return how hard each decision is to reverse; see the inner estimator's method of the same name."""
+        """Return the difficulty of reversing each decision; see the wrapped estimator's method."""
         check_is_fitted(self)
         self._check_learnt()
         return self.estimator_.reversal(X)
@@ -146,19 +146,19 @@ class DecisionReversalNB(DelegatingClassifier):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if isinstance(self.estimator, RateClassifier):
-            able = self.estimator._sets_against_rest
+            able = self.estimator._scores_against_rest
             tags.classifier_tags.multi_class = tags.classifier_tags.multi_label = able
         return tags
 
     def text_scorer(self, vectorizer: Any) -> NoReturn:
-        """Refuse: a reversal is no linear score."""
+        """Raise TypeError: a reversal is not a linear score."""
         raise TypeError("The score of a decision reversal is not linear: take the text_scorer of estimator_ instead.")
 
     def _shares(self, model: Linear, compact: csr_array, rows: csr_array) -> list[tuple[FloatArray, FloatArray]]:
-        """Scale the inner estimator's contributions to the discounted score.
+        """Scale the wrapped estimator's contributions to the discounted score.
 
-        Where the inner score is nothing but the rounding of what cancelled out, no factor leads from it to the
-        discounted one (NB-Trans gives an undecided document log 2): the score is then all bias.
+        If the inner score is only rounding error of cancelled terms, they can't be scaled to the discounted score
+        (NB-Trans gives an undecided document log 2): the score is then all bias.
         """
         scores, result = self._raw_scores(rows), []
         for c, (shares, bias) in enumerate(super()._shares(model, compact, rows)):
@@ -171,7 +171,7 @@ class DecisionReversalNB(DelegatingClassifier):
 
 
 def best_features(documents: TrainingDocuments, n: int) -> NDArray[np.bool_]:
-    """Return which terms are among the n best by mutual information with the class: (V,), or (classes, V)."""
+    """Return a mask of the n best terms by mutual information with the class: (V,), or (classes, V)."""
     presence = documents.presence()
 
     def gain(chosen: Sequence[int]) -> FloatArray:

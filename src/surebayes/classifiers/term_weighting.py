@@ -1,4 +1,4 @@
-"""The frozen representation as a transformer: the papers' rows for any classifier."""
+"""Document representations of the papers as a transformer for any classifier."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from surebayes.core.represent import Representation
 
 
 class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """The papers' document representations as a transformer, for any scikit-learn classifier.
+    """Transforms counts to the papers' document representations, for any scikit-learn classifier.
 
-    With a supervised weight and more than two classes a term gets its largest weight over the classes.
+    With a supervised weight and more than two classes, each term gets its largest weight over the classes.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return weigh.is_supervised(self.weight) or (self.top is not None and ranking not in weigh.UNSUPERVISED)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn weights, ranking and nothing else; y is needed for supervised weights and for `top`."""
+        """Fit weights and ranking; y is needed for supervised weights and for `top`."""
         self._validate_params()
         check_weight(self, self.weight)
         check_top(self, self.top)

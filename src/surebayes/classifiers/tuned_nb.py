@@ -1,4 +1,4 @@
-"""TunedNB: the classifier and the setting that suit the data, found on training documents at the cost of a few fits."""
+"""TunedNB: choice of classifier and settings by cross-validation, at the cost of a few fits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int], None]]:
-    """Show a progress bar where somebody is looking."""
+    """Show a progress bar on an interactive terminal."""
     if not sys.stderr.isatty():
         yield lambda n: None
         return
@@ -58,7 +58,7 @@ def _progress() -> Iterator[Callable[[int], None]]:
 
 
 def _counted(y: Any, order: Any, sample_weight: Any) -> tuple[Any, Any]:
-    """Leave out documents of weight 0, as the rows that are counted do."""
+    """Drop documents of weight 0, like the counted rows."""
     weight = np.asarray(1.0 if sample_weight is None else sample_weight)
     if weight.ndim == 0 or weight.all():
         return y, order
@@ -69,7 +69,7 @@ def _counted(y: Any, order: Any, sample_weight: Any) -> tuple[Any, Any]:
 
 
 def _winner_has(name: str) -> Callable[[Any], bool]:
-    """Make the check whether the winner has a method; before `fit` the answer is yes."""
+    """Return a check whether the winner has a method; true before `fit`."""
 
     def check(tuned: Any) -> bool:
         if hasattr(tuned, "best_estimator_"):
@@ -80,41 +80,41 @@ def _winner_has(name: str) -> Callable[[Any], bool]:
 
 
 class TunedNB(DelegatingClassifier):
-    """The family, weights, smoothing, number of terms and so on that suit the training documents best.
+    """The best family, weights, smoothing, number of terms etc. for the training documents.
 
     Tries families and term weights (in induction and in scoring) with several smoothings and lengths, then the number
-    of terms of each document (post-hoc, confirmed in induction), softmax, and the discount of decisions that are easy
-    to reverse. Only training documents are looked at; every candidate is judged on documents it has not learnt.
+    of terms per document (post-hoc, confirmed in induction), softmax, and the discount of easily reversed decisions.
+    Every candidate is scored on training documents it hasn't learnt.
 
-    Where the measure only asks for a good ranking, which says nothing of where one class ends, the prior of the winner
-    is then placed so that it decides well: by the mean of accuracy and macro F1 on the same held-out documents.
+    If the metric depends on the ranking only, the winner's prior is then set to maximize the mean of accuracy and macro
+    F1 on the same held-out documents.
 
     Parameters
     ----------
     metric : str or callable, default="auc_0.1"
-        What is to be large: a measure named as in `surebayes.metrics.scorers` ("auc_0.1", "tpr@fpr=0.001",
-        "roca_percent", ...), a scorer of scikit-learn or its name ("accuracy", "f1_macro", ...), or a function of
-        labels and scores. Measures of a ranking are the mean over the classes where there are more than two.
+        The quantity to maximize: a measure of `surebayes.metrics.scorers` ("auc_0.1", "tpr@fpr=0.001", "roca_percent",
+        ...), a scorer of scikit-learn or its name ("accuracy", "f1_macro", ...), or a function of labels and scores.
+        With more than two classes, ranking measures are averaged over the classes.
     split : "stratified" or cross-validator, default="stratified"
-        How training documents are held out. "stratified": three folds, class by class; copies of a document stay
-        together, so that duplicates don't leak.
+        How to hold out training documents. "stratified": three folds, class by class; copies of a document stay
+        together to prevent leakage.
     budget : float, default=None
-        Seconds after which no further candidate is started; None tries them all.
+        Seconds after which no new candidate is started; None tries all.
     random_state : int, default=0
-        Deals the folds. The same seed gives the same result, unless the budget cut the search.
+        Seed for the folds. The same seed gives the same result, unless the budget cuts the search short.
 
     Attributes
     ----------
     best_estimator_ : object
         The winner, fitted on all documents.
     best_params_ : dict
-        Its parameters that differ from its defaults, and under "family" the name of its class.
+        Its non-default parameters, and under "family" the name of its class.
     best_score_ : float
-        Its mean measure over the folds; NaN where nothing could be held out.
+        Its mean measure over the folds; NaN if nothing could be held out.
     results_ : dict of lists
-        What was tried: stage, estimator, mean_score, fold_scores, seconds, status. A data frame's input.
+        The candidates: stage, estimator, mean_score, fold_scores, seconds, status. Input for a data frame.
     budget_used_up_ : bool
-        Whether candidates were left out.
+        Whether candidates were skipped.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class TunedNB(DelegatingClassifier):
         self.random_state = random_state
 
     def _check_settings(self) -> None:
-        if isinstance(self.split, str) and self.split != "stratified":  # a str has a method `split` too
+        if isinstance(self.split, str) and self.split != "stratified":  # str has a method `split`, too
             raise ValueError(
                 "The 'split' parameter of TunedNB must be 'stratified' or a cross-validator with a method `split`. Got "
                 f"{self.split!r} instead."
@@ -173,11 +173,12 @@ class TunedNB(DelegatingClassifier):
         y : array-like of shape (n_samples,) or indicator matrix of shape (n_samples, n_classes)
             Labels.
         order : array-like of shape (n_samples,), default=None
-            When each document came. The search then trains on what came first and tests on what came next, three
-            times, instead of splitting as `split` says.
+            The time of each document. The search then trains on earlier documents and tests on later ones, three times,
+            instead of using `split`.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the documents, in the search and in the final fit. A whole weight k is the same as k copies
-            (without `order`, whose cuts are by documents); in the measure a document of another weight counts once.
+            Weights of the documents, in the search and in the final fit. An integer weight k is equivalent to k copies
+            (without `order`, whose cuts are by documents); in the measure, a document of non-integer weight counts
+            once.
 
         Returns
         -------
@@ -195,7 +196,7 @@ class TunedNB(DelegatingClassifier):
         return super().fit_representation(X, y, classes, sample_weight)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn more documents with the winner; before `fit`, tune on these first."""
+        """Learn more documents with the winner; if not fitted yet, tune on these first."""
         return super().partial_fit(X, y, classes, sample_weight)
 
     def _start(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> TrainingDocuments:
@@ -205,7 +206,7 @@ class TunedNB(DelegatingClassifier):
         return documents
 
     def _search(self, read: TrainingDocuments, y: Any, order: Any, sample_weight: Any) -> None:
-        """Try the candidates on these documents and set up the winner, unfitted."""
+        """Evaluate the candidates on these documents and set up the winner, unfitted."""
         documents = SharedDocuments.of(read.rows, read.labels, read.n_classes, read.contrasts, read.weight)
         y, order = _counted(y, order, sample_weight)
         measure = measure_of(self.metric, self.classes_, self.multilabel_)
@@ -239,31 +240,31 @@ class TunedNB(DelegatingClassifier):
         return folds_of(documents, [(train, test) for train, test in pairs if len(train) and len(test)])
 
     def _identity(self) -> dict[str, Any]:
-        return self._inner._identity()  # how the winner was found makes no difference
+        return self._inner._identity()  # independent of the search
 
     @available_if(_winner_has("reversal"))
     def reversal(self, X: Any) -> Reversal:
-        """Return how hard each decision is to reverse, where the winner can."""
+        """Return the difficulty of reversing each decision, if the winner supports it."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.reversal(X)  # type: ignore[no-any-return]
 
     def text_scorer(self, vectorizer: Any) -> TextScorer:
-        """Return the winner's scores straight from text."""
+        """Return the winner's text scorer."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.text_scorer(vectorizer)
 
     def summary(self, n: int = 15) -> Table:
-        """Make a `rich` table of the best candidates, and of how many there were.
+        """Build a `rich` table of the best candidates.
 
         Parameters
         ----------
         n : int, default=15
-            How many rows.
+            Number of rows.
 
         Returns
         -------
         rich.table.Table
-            To be printed by a rich console.
+            To print on a rich console.
         """
         check_is_fitted(self, "best_estimator_")
         from rich.table import Table
@@ -282,7 +283,7 @@ class TunedNB(DelegatingClassifier):
 
 
 def _changed_parameters(estimator: CountClassifier) -> dict[str, Any]:
-    """Return the parameters that differ from the defaults, under the names of the constructor."""
+    """Return the non-default parameters by constructor name."""
     usual = type(estimator)().get_params(deep=False)
     changed = {name: value for name, value in estimator.get_params(deep=False).items() if value != usual[name]}
     return {"family": type(estimator).__name__, **changed}

@@ -1,10 +1,10 @@
-"""Counts of documents, shared by many candidates: the working memory of TunedNB's search.
+"""Document counts shared by many candidates: the cache of TunedNB's search.
 
 Documents that take part in the same folds are counted together, once; the sums of a fold's training documents are
-added up from such parts, which is exact. Where the representation is learnt from the fold's documents, z = w tf / size
-with a weight w for each term and a size for each document: the sum of z is w times the sum of tf / size, a product of
-the rows of term frequencies with a vector. That equals the sum of rounded entries to about 1e-11, which is all that a
-search needs; the winner is fitted exactly.
+exact totals of these parts. If the representation is fitted on the fold's documents, z = w tf / size with a weight w
+per term and a size per document: the sum of z is w times the sum of tf / size, a matrix-vector product of term
+frequencies. It equals the sum of rounded entries to about 1e-11, which suffices for a search; the winner is fitted
+exactly.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from surebayes.core.statistics import SUMS, Side, Statistics
 from surebayes.core.sums import DENSE_BYTES, FRACTION_BITS, ExactSums
 
 MEMORY = 1 << 27
-"""Largest size of each kind of cached result, in bytes; larger ones are recomputed."""
+"""Maximum bytes of each kind of cached result; larger ones are recomputed."""
 
 
 MOST_FOLDS = 8
-"""With more folds than this they share no counting: their parts would be too many."""
+"""With more folds than this, counts are not shared: there would be too many parts."""
 
 
 DIVISORS = 8
-"""So many vectors of weights are remembered with what a fold's rows are divided by."""
+"""Maximum weight vectors cached with a fold's row sizes."""
 
 
 class Same:
-    """An object as part of a key: equal to nothing but itself, and kept for as long as the key is.
+    """An object as part of a key: compared by identity, and kept alive as long as the key.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Same:
 
 
 class RecentResults:
-    """What was worked out, the latest `limit` bytes of it."""
+    """A least-recently-used cache of at most `limit` bytes."""
 
     def __init__(self, limit: int = MEMORY) -> None:
         self.limit = limit
@@ -71,7 +71,7 @@ class RecentResults:
         self.known: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], Any], size: int) -> Any:
-        """Return what is remembered under the key, else make it; `size` is what it takes in bytes."""
+        """Return the cached result, else make it; `size` is its size in bytes."""
         if key in self.known:
             self.known.move_to_end(key)
             return self.known[key][0]
@@ -86,12 +86,12 @@ class RecentResults:
 
 @dataclass(slots=True, eq=False)
 class SharedStatistics(Statistics):
-    """Statistics that remember their contrasts as floats."""
+    """Statistics that cache their contrasts as floats."""
 
     memory: RecentResults
 
     def contrast(self, columns: Any = None, classes: Sequence[int] | None = None) -> tuple[Side, Side]:
-        """Return what `Statistics.contrast` gives."""
+        """Return the result of `Statistics.contrast`, cached."""
         if columns is not None:
             return Statistics.contrast(self, columns, classes)
         chosen = tuple(range(self.n_classes)) if classes is None else tuple(classes)
@@ -104,10 +104,10 @@ class SharedStatistics(Statistics):
 
 @dataclass(frozen=True, slots=True)
 class SharedDocuments(TrainingDocuments):
-    """Documents that remember their sums, and add them up from `parts` that together hold each of them once."""
+    """Documents that cache their sums, and compute them from disjoint `parts`."""
 
     parts: list[SharedDocuments] = field(default_factory=list)
-    counted: Any = None  # the labels that the remembered sums are of
+    counted: Any = None  # the labels of the cached sums
     plain: dict[Any, ExactSums] = field(default_factory=dict)
     learnt: RecentResults = field(default_factory=RecentResults)
     recipes: RecentResults = field(default_factory=RecentResults)
@@ -118,24 +118,24 @@ class SharedDocuments(TrainingDocuments):
     def of(
         cls, rows: csr_array, labels: Any, n_classes: int, contrasts: Sequence[int], weight: np.ndarray | None = None
     ) -> SharedDocuments:
-        """Start with nothing counted."""
+        """Wrap documents with an empty cache."""
         return cls(rows, labels, n_classes, contrasts, weight, counted=labels)
 
     def taken(self, where: np.ndarray) -> SharedDocuments:
-        """Take the documents at these places."""
+        """Select documents by index."""
         weight = None if self.weight is None else self.weight[where]
         return SharedDocuments.of(self.rows[where], self.labels[where], self.n_classes, self.contrasts, weight)
 
     def form(self, tf: str, power: int) -> csr_array:
-        """Return the rows of term frequencies to that power."""
+        """Return the rows of term frequencies to a power, cached."""
         rows: csr_array = self.forms.get((tf, power), lambda: frequencies(self.rows, tf, power), 8 * self.rows.nnz)
         return rows
 
     # ---- sums
 
     def statistics(self, represent: Representation | None, sums: Sequence[str], compact: bool = False) -> Statistics:
-        """Return the sums of these documents, those of learnt representations to about 1e-11."""
-        if self.labels is not self.counted:  # a copy of these documents with other labels
+        """Return the sums of these documents, those of fitted representations to about 1e-11."""
+        if self.labels is not self.counted:  # a copy of these documents with different labels
             return TrainingDocuments.statistics(self, represent, sums, compact)
         tables = {name: self.table(name, represent if name == "mass" else None) for name in sums}
         presence, counts, mass = (tables.get(name) for name in SUMS)
@@ -143,11 +143,11 @@ class SharedDocuments(TrainingDocuments):
         return SharedStatistics(documents, presence, counts, mass, self.n_classes, self.sides)
 
     def presence(self, by_class: bool = True) -> Statistics:
-        """Count documents with each term; always by class, because that table is there anyway."""
+        """Count documents with each term; always by class, because that table is cached anyway."""
         return self.statistics(None, ("presence",))
 
     def table(self, name: str, represent: Representation | None) -> ExactSums:
-        """Return one table of sums, counted, remembered or added up."""
+        """Return one table of sums: cached, counted, or the total of the parts."""
         name, key, learnt = _what(name, represent)
         if learnt and represent is not None:
             size = 16 * self.n_classes * self.rows.shape[1]
@@ -166,7 +166,7 @@ class SharedDocuments(TrainingDocuments):
         return counted
 
     def _learnt_sums(self, represent: Representation) -> ExactSums:
-        """Sum represented rows without making them, where their form allows it."""
+        """Sum represented rows without materializing them, if their form allows it."""
         k, v = self.n_classes, self.rows.shape[1]
         by_class = represent.class_specific
         if not _separable(represent) or 8 * v * (2 * k if by_class else k + 1) > DENSE_BYTES:
@@ -208,7 +208,7 @@ class SharedDocuments(TrainingDocuments):
             if taking_part is not None:
                 return np.asarray(tf.T @ np.where(where, share, 0.0))
             size = 12 * int(np.diff(tf.indptr)[where].sum())
-            class_rows = self.forms.get((r.tf, "class", c), lambda: tf[where], size)  # other classes add nothing
+            class_rows = self.forms.get((r.tf, "class", c), lambda: tf[where], size)  # only this class contributes
             return np.asarray(class_rows.T @ share[where])
 
         return [sum_of(c) for c in classes]
@@ -216,7 +216,7 @@ class SharedDocuments(TrainingDocuments):
     # ---- representations
 
     def sizes(self, z: Representation, c: int) -> np.ndarray:
-        """Return the length of each row before normalisation, as class c sees it."""
+        """Return the length of each row before normalisation, as represented for class c."""
         view = z.of_class(c)
         if view.top is not None or view.steepness is not None or not _separable(view):
             return TrainingDocuments.sizes(self, z, c)
@@ -224,11 +224,11 @@ class SharedDocuments(TrainingDocuments):
         return np.concatenate([_sizes(view, w, part.form) for part in self.parts or [self]])
 
     def frozen(self, recipe: Recipe, keep: Any) -> Representation:
-        """Learn a representation once."""
+        """Fit a representation, cached."""
         if keep is not None or self.labels is not self.counted:
             return TrainingDocuments.frozen(self, recipe, keep)
         if recipe.top is None and "abs" not in recipe.weight:
-            recipe = replace(recipe, smoothing=1.0, first_stage="pool", stages=2)  # no model is looked at
+            recipe = replace(recipe, smoothing=1.0, first_stage="pool", stages=2)  # no first-stage model is used
         tables = 2 if recipe.top is not None else 1
         size = 8 * tables * len(self.contrasts) * self.rows.shape[1]
         made: Representation = self.recipes.get(recipe, lambda: TrainingDocuments.frozen(self, recipe, None), size)
@@ -236,7 +236,7 @@ class SharedDocuments(TrainingDocuments):
 
 
 def _separable(r: Representation) -> bool:
-    """Whether represented rows are a weight for each term times a factor for each document."""
+    """Whether represented rows are a weight per term times a factor per document."""
     soft = r.steepness is None or (r.tf == "binary" and (r.weights is None or _span(r.steepness * r.weights) < 300))
     return r.keep is None and r.norm is not None and not r.pad and soft
 
@@ -265,7 +265,7 @@ def _members(labels: Any, c: int) -> np.ndarray:
 
 
 def _what(name: str, represent: Representation | None) -> tuple[str, Any, bool]:
-    """Name a table so that equal tables have equal names; and whether documents other than its own shaped it."""
+    """Return a table's cache key, and whether the table depends on documents beyond its own."""
     if represent is None:
         return name, name, False
     arrays = (represent.weights, represent.ranking if represent.top else None, represent.keep)
@@ -284,10 +284,10 @@ def _what(name: str, represent: Representation | None) -> tuple[str, Any, bool]:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What one fold trains on, what it tests on, and which of the latter belong to each contrast.
+    """A fold's training and test documents, and the membership of the test documents in each contrast.
 
-    `usable` are the contrasts that have documents on both sides, in training and in the test. Where test documents
-    have whole weights, `times` says how often each counts, and so does `members`.
+    `usable` are the contrasts with documents on both sides, in training and in the test. If test documents have integer
+    weights, `times` and `members` hold their multiplicities.
     """
 
     train: SharedDocuments
@@ -300,11 +300,11 @@ class Fold:
 
     @property
     def rows(self) -> csr_array:
-        """The rows of the test."""
+        """The test rows."""
         return self.test.rows
 
     def fitted(self, candidate: CountClassifier) -> CountClassifier:
-        """Fit a candidate on the training documents, from the shared tables."""
+        """Fit a candidate on the training documents, from the shared sums."""
         model = copy(candidate)  # candidates are never fitted themselves
         model.n_features_in_ = self.train.rows.shape[1]
         k = self.train.n_classes
@@ -314,7 +314,7 @@ class Fold:
         return model
 
     def scores(self, candidate: CountClassifier) -> np.ndarray:
-        """Score the rows of the test by a candidate fitted on the training documents."""
+        """Score the test rows by a candidate fitted on the training documents."""
         model = self.fitted(candidate)
         if model._contrast_size() > FULL_ENTRIES:
             return model._raw_scores(self.rows)
@@ -322,7 +322,7 @@ class Fold:
         return linear.scores(self.rows, self.test.form, self._sized)
 
     def _sized(self, tf: str, power: int, w: np.ndarray) -> np.ndarray:
-        """Multiply the test's rows with weights; the last few products are remembered, unless they are large."""
+        """Multiply the test rows by weights; the latest products are cached, unless they are large."""
         for i, (form, known, sizes) in enumerate(self.divisors):
             if form == (tf, power) and known[0] == w[0] and np.array_equal(known, w):
                 self.divisors.append(self.divisors.pop(i))
@@ -334,7 +334,7 @@ class Fold:
         return sizes
 
     def strongest_first(self, linear: Linear, k: int) -> csr_array:
-        """Return the test's entries, in each row the largest absolute log-odds first; equal log-odds share the work."""
+        """Return the test entries sorted by descending absolute log-odds within each row; cached by log-odds."""
         worth, binary = np.abs(linear.log_odds[k]), linear.represent.tf == "binary"
         known = self.ranked.get((k, binary))
         if known is None or not np.array_equal(known[0], worth):
@@ -344,7 +344,7 @@ class Fold:
 
 
 def folds_of(documents: SharedDocuments, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Fold]:
-    """Make folds, given the places of training and test documents, that share what they count."""
+    """Build folds with shared counts from the indices of training and test documents."""
     members = cross_validation.membership(documents)
     inside = np.zeros((len(pairs), len(members)), np.int64)
     for f, (train, _) in enumerate(pairs):
@@ -371,17 +371,18 @@ def _copies(weight: np.ndarray | None) -> np.ndarray | None:
     if weight is None or not (weight == np.rint(weight)).all() or weight.max(initial=0.0) >= 2.0**53:
         return None
     times = weight.astype(np.int64)
-    return times // max(int(np.gcd.reduce(times)), 1)  # a measure of ranks is the same for ten copies of everything
+    # ranking measures don't change when all weights are multiplied by ten
+    return times // max(int(np.gcd.reduce(times)), 1)
 
 
 def by_rank(rows: csr_array, best: np.ndarray, binary: bool = False) -> csr_array:
-    """Put the entries of each row in the order of the columns in `best`; `binary` where counts are not looked at."""
+    """Sort the entries of each row by their columns' rank in `best`; `binary` if counts are not used."""
     place = np.empty(len(best), np.int32)
     place[best] = np.arange(len(best))
     ranks = np.take(place, rows.indices)
     if not binary:
         order = csr_array((np.arange(rows.nnz), ranks, rows.indptr), shape=rows.shape).tocsc().tocsr().data
         return csr_array((rows.data[order], rows.indices[order], rows.indptr), shape=rows.shape)
-    for start, end in pairwise(rows.indptr.tolist()):  # a few hundred numbers at a time are sorted in the cache
+    for start, end in pairwise(rows.indptr.tolist()):  # a few hundred numbers at a time fit in the cache
         ranks[start:end].sort()
     return csr_array((np.ones(rows.nnz), best.astype(rows.indices.dtype)[ranks], rows.indptr), shape=rows.shape)

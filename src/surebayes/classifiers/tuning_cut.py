@@ -1,4 +1,4 @@
-"""Where one class ends: the prior with which a chosen classifier decides best on documents that it has not learnt."""
+"""The decision threshold of the winner: the prior that decides best on documents it hasn't learnt."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from surebayes.classifiers.tuning_counts import Fold
 
 FloatArray = NDArray[np.float64]
 CUTS = 200
-"""Cuts that are tried, evenly spread over the held-out documents."""
+"""Candidate cuts, evenly spread over the held-out documents."""
 ROUNDS = 3
-"""How often the bias of each of many classes is placed again, given the others."""
+"""Number of passes over the classes, optimizing each bias given the remaining ones."""
 MOST = 30.0
-"""The largest log-odds of a prior."""
+"""Maximum log-odds of a prior."""
 
 
 def with_placed_cut(winner: CountClassifier, folds: Sequence[Fold]) -> CountClassifier:
-    """Return the classifier with the prior that decides best on held-out documents, or as it is.
+    """Return the classifier with the prior that decides best on held-out documents.
 
-    What counts is the mean of accuracy and macro F1. A classifier without a prior stays as it is, and so does one
-    that no other prior helps.
+    The criterion is the mean of accuracy and macro F1. A classifier without a prior is returned unchanged, and so is
+    one that no other prior improves.
     """
     if "prior" not in winner.get_params(deep=False) or not folds:
         return winner
@@ -36,7 +36,7 @@ def with_placed_cut(winner: CountClassifier, folds: Sequence[Fold]) -> CountClas
 
 
 Judged = list[tuple[FloatArray, NDArray[np.int64], FloatArray]]
-"""The scores of each fold's held-out documents, (documents, contrasts), their classes, and how often they count."""
+"""Each fold's held-out scores (documents, contrasts), classes and multiplicities."""
 
 
 def _judged(candidate: CountClassifier, folds: Sequence[Fold]) -> Judged:
@@ -46,9 +46,9 @@ def _judged(candidate: CountClassifier, folds: Sequence[Fold]) -> Judged:
         weight = 1.0
         if (
             fold.times is not None and fold.test.weight is not None and fold.times.any()
-        ):  # they have lost a common factor
+        ):  # a common factor was divided out
             scores = np.repeat(scores, fold.times, axis=0)
-            some = int(fold.times.argmax())  # `times` have lost a common factor
+            some = int(fold.times.argmax())  # `times` were divided by a common factor
             weight = float(fold.test.weight[some] / fold.times[some])
         truth = members[:, 0].astype(np.int64) if members.shape[1] == 1 else members.argmax(axis=1)
         judged.append((scores, truth, np.full(len(truth), weight)))
@@ -73,7 +73,7 @@ def _worth(judged: Judged) -> float:
 
 
 def _best_shifts(judged: Judged) -> FloatArray:
-    """Return what is best added to the score of each contrast."""
+    """Return the best shift of each contrast's score."""
     contrasts = judged[0][0].shape[1]
     shifts = np.zeros(contrasts)
     for _ in range(1 if contrasts == 1 else ROUNDS):
@@ -83,12 +83,12 @@ def _best_shifts(judged: Judged) -> FloatArray:
 
 
 def _best_shift(judged: Judged, shifts: FloatArray, c: int) -> float:
-    """Return what is best added to one contrast, given what is added to the others."""
+    """Return the best shift of one contrast's score, given the shifts of the remaining ones."""
     gaps = []
     for scores, _, _ in judged:
         moved = scores + shifts
         rest = np.delete(moved, c, axis=1).max(axis=1) if scores.shape[1] > 1 else 0.0
-        gaps.append(rest - scores[:, c])  # what has to be added for the document to be the class's
+        gaps.append(rest - scores[:, c])  # the shift at which the document changes to class c
     ordered = np.unique(np.concatenate(gaps))
     places = np.unique(np.linspace(0, len(ordered) - 2, CUTS).astype(int)) if len(ordered) > 1 else np.zeros(0, int)
     tried = [shifts[c], *((ordered[places] + ordered[places + 1]) / 2)]
@@ -101,7 +101,7 @@ def _best_shift(judged: Judged, shifts: FloatArray, c: int) -> float:
 
 
 def _probabilities(odds: FloatArray) -> list[float]:
-    """Return probabilities of the classes that have these log-odds, but for a number that all share."""
+    """Convert log-odds, known up to a common constant, to class probabilities."""
     if len(odds) == 1:
         p = 1 / (1 + np.exp(-np.clip(odds[0], -MOST, MOST)))
         return [float(1 - p), float(p)]

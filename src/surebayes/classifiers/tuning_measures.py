@@ -1,4 +1,4 @@
-"""Objectives of TunedNB: a measure of each class's ranking, or a scorer of scikit-learn on held-out documents."""
+"""Objectives of TunedNB: ranking measures, or scikit-learn scorers, on held-out documents."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from surebayes.metrics import ranking, scorers
 
 FloatArray = NDArray[np.float64]
 Measure = Callable[[NDArray[np.bool_], FloatArray, Sequence[int]], float]
-"""A function of membership and scores, both (documents, contrasts), and of the contrasts that can be measured."""
+"""A function of membership and scores, both (documents, contrasts), and of the measurable contrasts."""
 
 
 def measure_of(metric: Any, classes: NDArray[Any], multilabel: bool) -> Measure:
-    """Turn the parameter `metric` into a function of held-out scores; greater is better."""
+    """Convert the parameter `metric` to a function of held-out scores; greater is better."""
     if isinstance(metric, str):
         metric = _scorer_named(metric)
     if not isinstance(metric, _BaseScorer):
@@ -37,7 +37,7 @@ def measure_of(metric: Any, classes: NDArray[Any], multilabel: bool) -> Measure:
 
 
 def only_ranks(metric: Any) -> bool:
-    """Whether a measure looks at the ranking alone, and not at what is decided.
+    """Whether a measure depends on the ranking only, not on decisions.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def _by_scorer(scorer: Any, classes: NDArray[Any], multilabel: bool) -> Measure:
 
 
 class _Scored(ClassifierMixin, BaseEstimator):
-    """A classifier of documents that have been scored: a document is its number."""
+    """A fake classifier that looks up precomputed scores: each document is its index."""
 
     def __init__(self, scores: Any = None, classes: Any = None, multilabel: bool = False) -> None:
         self.scores = scores

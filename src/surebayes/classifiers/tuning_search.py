@@ -1,7 +1,7 @@
 """Search of TunedNB over candidates that share their counts.
 
-A candidate is another estimate from the same sums (see `tuning_counts`). The number of terms of each document is
-searched post-hoc, all numbers from one sort, and the best one is confirmed in induction, as Kolcz & Yih advise.
+A candidate is one more estimate from the same sums (see `tuning_counts`). The number of terms per document is searched
+post-hoc, all numbers from one sort, and the best one is confirmed in induction, as Kolcz & Yih advise.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from surebayes.core.freezing import TrainingDocuments
 
 FOLDS = 3
 FORWARD_CUTS = (0.4, 0.6, 0.8, 1.0)
-"""With an order: train up to each cut, test up to the next one."""
+"""With an order: train up to each cut, test on documents up to the next."""
 GO_ON = {"family": (7,), "steepness": (2, 1), "top": (4, 2), "gamma": (4, 2)}
-"""How many candidates of a stage go on to the second fold, and to the third."""
+"""Number of a stage's candidates that proceed to the second fold, and to the third."""
 TOPS = (5, 10, 25, 50, 75, 100, 150, 200, 300, 500, 1000)
 STEEPNESS = (0.05, 0.1, 1.0, 1.5)
 GAMMAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -44,7 +44,7 @@ GAMMAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 def families() -> list[CountClassifier]:
-    """List what is compared first, the likeliest first: a budget cuts the end, and the first of equals is taken."""
+    """Return the initial candidates, most promising first: a budget cuts the end, and ties go to the first."""
     pools = [
         OpinionPoolNB(weight=weight, weighting="scoring", smoothing=smoothing)
         for smoothing in (0.01, 1.0, 0.1, 0.001)
@@ -64,21 +64,21 @@ def families() -> list[CountClassifier]:
 
 
 def posthoc_scores(model: score.Linear, ranked: Callable[[int], csr_array], tops: Sequence[int]) -> list[np.ndarray]:
-    """Score rows by their best N terms only, for several N at once: one sort, then running sums.
+    """Score rows by their N best terms only, for several N at once: one sort, then running sums.
 
     Parameters
     ----------
     model : Linear
-        A model on all terms; its own `top` is not used.
+        A model on all terms; its own `top` is ignored.
     ranked : function of a class's number
-        Gives the rows, in each the best term for that class first.
+        Returns the rows, sorted by descending strength for that class.
     tops : sequence of int
-        The numbers of terms.
+        The values of N.
 
     Returns
     -------
     list of ndarray of shape (documents, classes)
-        The scores for each number.
+        The scores for each N.
     """
     result: list[list[np.ndarray]] = [[] for _ in tops]
     for k, bias in enumerate(model.bias):
@@ -111,7 +111,7 @@ OUT_OF_TIME = "not tried: the budget was used up"
 
 @dataclass(slots=True)
 class Search:
-    """The folds, the measure, the clock, and what was tried."""
+    """The state of a search: folds, measure, time limit, and results."""
 
     folds: list[Fold]
     measure: Measure
@@ -120,7 +120,7 @@ class Search:
     table: list[dict[str, Any]] = field(default_factory=list)
 
     def worth(self, fold: Fold, scores: np.ndarray) -> float:
-        """Return the mean measure over the classes; a whole weight counts as copies, a real one as one document."""
+        """Return the mean measure over the classes; an integer weight counts as copies, a real one as one document."""
         if fold.times is not None:
             scores = np.repeat(scores, fold.times, axis=0)
         return self.measure(fold.members, scores, fold.usable)
@@ -134,22 +134,22 @@ class Search:
         against: dict[str, Any] | None = None,
         together: bool = False,
     ) -> None:
-        """Try candidates on the first fold, and competitive ones on the remaining folds.
+        """Evaluate candidates on the first fold, and competitive ones on the remaining folds.
 
         Parameters
         ----------
         stage : str
-            What the table calls it.
+            The stage's name in the results.
         candidates : sequence of estimators
-            The likeliest first.
+            Most promising first.
         scores : function of a fold and candidates
-            Gives the scores of each.
+            Returns the scores of each.
         keep : sequence of int
-            How many go on after the first fold, after the second, and so on; the last number is for all that follow.
+            Number of candidates kept after the first fold, the second, and so on; the last number repeats.
         against : dict, optional
-            A row of the table: only candidates that are ahead of it on the same folds go on.
+            A row of the results: only candidates ahead of it on the same folds proceed.
         together : bool, default=False
-            Whether `scores` takes all candidates at once, for little more than the cost of one.
+            Whether `scores` handles all candidates at once for little more than the cost of one.
         """
         left = [self._row(stage, c) for c in candidates]
         for i, fold in enumerate(self.folds):
@@ -188,27 +188,27 @@ class Search:
             row["seconds"] += (time.monotonic() - started) / len(rows)
 
     def best(self, allowed: Callable[[Any], bool] = lambda _: True) -> dict[str, Any] | None:
-        """Return the row of the best candidate that was tried, the first of equals."""
+        """Return the row of the best candidate; ties go to the first."""
         tried = [row for row in self.table if row["status"] == "tried" and allowed(row["estimator"])]
-        return max(tried, key=lambda row: row["mean_score"], default=None)  # the first of equals
+        return max(tried, key=lambda row: row["mean_score"], default=None)  # ties go to the first
 
-    # ---- the stages
+    # ---- stages
 
     def families(self) -> None:
-        """Race the families, after the default, which is tried on every fold."""
+        """Race the families against the default, which is evaluated on every fold."""
         default, *others = families()
         self.run("default", [default], _plainly)
         self.run("family", others, _plainly, GO_ON["family"])
 
     def steepness(self) -> None:
-        """Make the weights of the best pool steeper or flatter."""
+        """Vary the steepness of the best model's weights."""
         best = self.best(lambda c: isinstance(c, OpinionPoolNB) and c.weight != "uniform")
         if best:
             candidates = [_with(best["estimator"], steepness=s) for s in STEEPNESS]
             self.run("steepness", candidates, _plainly, GO_ON["steepness"], best)
 
     def tops(self) -> None:
-        """Search the number of terms post-hoc for the two best models that rank terms; confirm in induction."""
+        """Search the number of terms post-hoc for the two best models that can rank terms; confirm in induction."""
         ranked = sorted(
             (
                 r
@@ -233,7 +233,7 @@ class Search:
                 self.run("top, in induction", confirmed, _plainly, against=self.best())
 
     def reversal(self) -> None:
-        """Weigh the best model's decisions by how hard they are to reverse; all gammas from one reversal."""
+        """Discount the best model's decisions by reversal difficulty; all gammas from one computation."""
         best = self.best(lambda c: isinstance(c, RateClassifier))
         if not best:
             return
@@ -253,7 +253,7 @@ def _plainly(fold: Fold, group: Sequence[Any]) -> list[np.ndarray]:
 
 
 N_CANDIDATES = len(families()) + 2 * (len(TOPS) + 1) + len(STEEPNESS) + len(GAMMAS) + 1
-"""At most so many are tried."""
+"""Maximum number of candidates."""
 
 
 def _with(candidate: CountClassifier, **parameters: Any) -> CountClassifier:
@@ -266,11 +266,11 @@ def _with(candidate: CountClassifier, **parameters: Any) -> CountClassifier:
 # ---------------------------------------------------------------------- folds
 
 
-_AT_ONCE = 1 << 15  # entries whose hashes are worked out in the processor's cache
+_AT_ONCE = 1 << 15  # entries per block: their hashes fit in the processor's cache
 
 
 def deal(documents: TrainingDocuments, folds: int, seed: int) -> np.ndarray:
-    """Deal documents into folds, class by class, by a seeded hash of their contents: row order changes nothing."""
+    """Assign documents to folds, class by class, by a seeded hash of their contents, independent of row order."""
     rows = documents.rows
     running = np.zeros(rows.nnz + 1, np.uint64)
     for start in range(0, rows.nnz, _AT_ONCE):
@@ -281,7 +281,7 @@ def deal(documents: TrainingDocuments, folds: int, seed: int) -> np.ndarray:
             entries ^= entries >> np.uint64(shift)
             entries *= np.uint64(factor)
         running[start + 1 : start + 1 + len(entries)] = entries
-    np.cumsum(running, out=running)  # modulo 2**64, as are the differences
+    np.cumsum(running, out=running)  # modulo 2**64, like the differences
     content = running[rows.indptr[1:]] - running[rows.indptr[:-1]]
     members = cross_validation.membership(documents)
     first = np.where(members.any(1), members.argmax(1), -1)
@@ -293,7 +293,7 @@ def deal(documents: TrainingDocuments, folds: int, seed: int) -> np.ndarray:
 
 
 def check_order(order: Any, n: int) -> np.ndarray:
-    """Return when each of n documents came, or say what is wrong with it."""
+    """Validate and return the time of each of n documents."""
     when = np.asarray(order)
     if when.shape != (n,):
         raise ValueError(f"order must hold one value for each of the {n} documents. Got shape {when.shape} instead.")
@@ -303,21 +303,21 @@ def check_order(order: Any, n: int) -> np.ndarray:
 
 
 def forward_folds(order: Any, n: int, cuts: Sequence[float] = FORWARD_CUTS) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Split documents forward in time: train up to a cut, test from there to the next; equal times stay together.
+    """Split documents forward in time: train up to a cut, test up to the next; equal times stay together.
 
     Parameters
     ----------
     order : array-like of shape (n,)
-        When each document came.
+        The time of each document.
     n : int
-        How many documents there are.
+        The number of documents.
     cuts : sequence of float
-        Shares of the documents.
+        Cuts as shares of the documents.
 
     Returns
     -------
     list of (train, test)
-        Places of the documents; the latest test comes first.
+        Indices of the documents; the latest test comes first.
 
     Examples
     --------

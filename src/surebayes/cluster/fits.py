@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from surebayes.classifiers.base import CountClassifier
-from surebayes.classifiers.learning import whole_or_not_at_all
+from surebayes.classifiers.learning import restore_on_error
 from surebayes.classifiers.tuned_nb import TunedNB
 from surebayes.cluster.columns import picked
 from surebayes.cluster.documents import Inquiry, PartsRunner, Plan, ScatteredDocuments, settle
@@ -96,7 +96,7 @@ def fit_on(engine: PartsRunner, estimator: Any) -> Any:
         raise BadInput("the parts hold no documents.")
     with ExitStack() as safe:
         for step in (classifier, *transformers):
-            safe.enter_context(whole_or_not_at_all(step))
+            safe.enter_context(restore_on_error(step))
         statistics = answer.statistics
         if vectorizer is not None and learns:
             statistics = _in_common_columns(answer, vectorizer)

@@ -1,4 +1,4 @@
-"""Checks of numbers that a caller passes in: fractions, and vectors of scores."""
+"""Validation of numeric arguments: fractions, and vectors of scores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Floats = NDArray[np.float64]
 
 
 def fraction(value: float, name: str, *, zero: bool = True, one: bool = True) -> float:
-    """Check that a parameter is a fraction, and return it as a float."""
+    """Validate a fraction and return it as a float."""
     if isinstance(value, str):
         share = value.strip().removesuffix("%")
         try:
@@ -25,7 +25,7 @@ def fraction(value: float, name: str, *, zero: bool = True, one: bool = True) ->
 
 
 def score_vector(scores: ArrayLike, name: str) -> Floats:
-    """Check that scores are a vector without NaN, and return them as floats."""
+    """Validate a vector of scores without NaN and return it as floats."""
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1:
         raise ValueError(f"{name} must be a vector. Got shape {values.shape}.")
@@ -34,7 +34,7 @@ def score_vector(scores: ArrayLike, name: str) -> Floats:
 
 
 def refuse_nan(scores: Floats, name: str) -> None:
-    """Raise a ValueError that counts the NaN in an array of scores."""
+    """Raise a ValueError with the number of NaN in an array of scores."""
     if np.isnan(scores).any():
         raise ValueError(
             f"{name} must not contain NaN. Got NaN in {int(np.isnan(scores).sum())} of {scores.size} entries."

@@ -1,6 +1,6 @@
-"""Choosing a setting for each class on training data: cross-validation that costs one pass of counting.
+"""Choice of a setting for each class by cross-validation on training data, at the cost of one counting pass.
 
-The sums of a fold are subtracted from those of all documents, which is exact; every candidate is then only another
+The sums of a fold are subtracted from those of all documents, which is exact; each candidate is then only another
 estimate from the same sums. Folds depend on the documents' contents, not on their order.
 """
 
@@ -25,11 +25,11 @@ Measure = Callable[[npt.NDArray[np.bool_], FloatArray], float]
 
 FOLDS = 3
 FEWEST = 6
-"""A class with fewer documents than this on either side is not cross-validated: the default is taken."""
+"""A class with fewer documents than this on either side is not cross-validated and gets the default."""
 
 
 def membership(documents: TrainingDocuments) -> npt.NDArray[np.bool_]:
-    """Return a matrix (documents, contrasts): whether each belongs to each class."""
+    """Return a matrix (documents, contrasts) of class membership."""
     if isinstance(documents.labels, np.ndarray):
         return np.asarray(documents.labels[:, None] == np.asarray(documents.contrasts)[None, :])
     return np.asarray(csr_array(documents.labels).toarray() != 0)[:, list(documents.contrasts)]
@@ -45,14 +45,14 @@ def deal(documents: TrainingDocuments, folds: int = FOLDS) -> IntArray:
 
 
 def part(documents: TrainingDocuments, chosen: npt.NDArray[np.bool_]) -> TrainingDocuments:
-    """Keep some of the documents."""
+    """Select some of the documents."""
     where = np.flatnonzero(chosen)
     weight = None if documents.weight is None else documents.weight[where]
     return replace(documents, rows=documents.rows[where], labels=documents.labels[where], weight=weight)
 
 
 def copies(documents: TrainingDocuments) -> npt.NDArray[np.int64]:
-    """Return how often each document counts in a measure: a whole weight as copies, a real one as one document."""
+    """Return the multiplicity of each document in a measure: integer weights are copies, real ones count once."""
     if documents.weight is not None and (documents.weight == np.rint(documents.weight)).all():
         return documents.weight.astype(np.int64)
     return np.ones(documents.rows.shape[0], np.int64)
@@ -108,6 +108,6 @@ def best_by_class(
 
 
 def _best(values: list[float], usual: int) -> int:
-    """Return the place of the largest value; the usual one where it is as good."""
+    """Return the index of the largest value; ties go to the default."""
     best = max(values)
     return usual if values[usual] == best else values.index(best)

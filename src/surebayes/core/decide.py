@@ -1,8 +1,7 @@
-"""Decisions from scores: the best class, the best line, the threshold one can vouch for.
+"""Decisions from scores: the best class, the best line, thresholds with and without a guarantee.
 
-Everything here sees scores, labels and weights, never documents or terms. A document is *positive* exactly when its
-score lies strictly above the threshold; every function of this module keeps to that rule, so ties have one meaning
-everywhere.
+This module sees scores, labels and weights, never documents or terms. A document is *positive* exactly when its score
+lies strictly above the threshold; every function follows this rule, so ties have the same meaning everywhere.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-# Two ratios nearer to each other than this (relatively) are the same ratio with different rounding: no cut fits
-# between them.
+# Ratios closer to each other than this (relatively) are equal up to rounding: no cut fits between them.
 _SAME_RATIO = 1e-12
 
 
@@ -43,10 +41,10 @@ def predict_argmax(scores: ArrayLike, possible: ArrayLike) -> NDArray[np.intp]:
     possible : array-like of bool, shape (K,)
         False for a class that must not be predicted (one without documents).
 
-    Returns
+    False for a class that must not be predicted, such as one without documents.
     -------
     ndarray of int, shape (n,)
-        Column indices; among equal scores the lowest.
+        Column indices; ties go to the lowest.
 
     Examples
     --------
@@ -71,13 +69,13 @@ def predict_argmax(scores: ArrayLike, possible: ArrayLike) -> NDArray[np.intp]:
 def slope_of_least_error(
     plus: ArrayLike, minus: ArrayLike, positive: ArrayLike, weight: ArrayLike | None = None
 ) -> float:
-    """Junejo & Karim, eq. (8) without bias: the slope for which ``slope * plus - minus > 0`` errs least.
+    """Junejo & Karim, eq. (8) without bias: the slope that minimizes the errors of ``slope * plus - minus > 0``.
 
-    A row turns positive when the slope passes minus / plus, so the error is a step function of the slope and one sort
-    over the ratios finds all of its minima. Among equally good intervals between distinct ratios the middle one is
-    taken (of two middle ones the wider in log scale, then the lower), and in it the geometric mean of its ends; (0,
-    h) gives h/2 and (h, inf) gives 2h. Swapping the classes then turns the slope into its inverse, except where two
-    intervals are exactly as wide.
+    A row turns positive when the slope passes minus / plus, so the error is a step function of the slope, and one sort
+    of the ratios finds all of its minima. Among equally good intervals between distinct ratios the middle one is chosen
+    (of two middle ones the wider in log scale, then the lower), and in it the geometric mean of its ends; (0, h) gives
+    h/2 and (h, inf) gives 2h. Swapping the classes then inverts the slope, except when two intervals are exactly as
+    wide.
 
     Parameters
     ----------
@@ -86,12 +84,12 @@ def slope_of_least_error(
     positive : array-like of bool, shape (n,)
         Whether the row belongs to the class.
     weight : array-like of shape (n,), optional
-        Non-negative weights of the rows; a row of weight 0 might as well not be there.
+        Non-negative weights of the rows; a row of weight 0 has no effect.
 
     Returns
     -------
     float
-        The slope; 1.0 where no row depends on it (every row has plus = 0 or minus = 0).
+        The slope; 1.0 if no row depends on it (every row has plus = 0 or minus = 0).
 
     Examples
     --------
@@ -123,11 +121,11 @@ def slope_of_least_error(
 
 
 def bias_of_least_error(score: ArrayLike, positive: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Junejo & Karim, eq. (8): the bias for which ``score + bias > 0`` errs least, after the slope is chosen.
+    """Junejo & Karim, eq. (8): the bias that minimizes the errors of ``score + bias > 0``, after the slope is chosen.
 
-    Exact by one sort, with the choice of :func:`slope_of_least_error` among equally good intervals (here the wider
-    one in plain scale) and the middle of the interval. An interval open to one side is left by half of the range of
-    the scores, so that scaling the scores scales the bias; with one distinct score only, by its magnitude.
+    Exact by one sort; ties among intervals are resolved as in :func:`slope_of_least_error` (here the wider one in
+    linear scale), and the bias is the middle of the interval. An interval open to one side is entered by half of the
+    range of the scores, so that scaling the scores scales the bias; with only one distinct score, by its magnitude.
 
     Parameters
     ----------
@@ -141,7 +139,7 @@ def bias_of_least_error(score: ArrayLike, positive: ArrayLike, weight: ArrayLike
     Returns
     -------
     float
-        The bias; 0.0 where there are no rows.
+        The bias; 0.0 without rows.
 
     Examples
     --------
@@ -169,8 +167,8 @@ def _interval_of_least_error(
 ) -> tuple[float, float]:
     """Find the chosen interval of least error between distinct values, with -inf and inf for open ends.
 
-    `change` is what the error gains when a cut that moves upwards passes the value; values that differ by less than
-    the relative amount `same` have no cut between them.
+    `change` is the change of the error when a rising cut passes the value; values that differ by less than the relative
+    amount `same` have no cut between them.
     """
     if value.size == 0:
         return -math.inf, math.inf
@@ -221,14 +219,14 @@ def _labels_and_mass(positive: ArrayLike, weight: ArrayLike | None, n: int) -> t
     return truth, np.rint(np.ldexp(real, exponent)).astype(np.int64)
 
 
-# ---------------------------------------------------------------------- thresholds without a promise
+# ---------------------------------------------------------------------- thresholds without a guarantee
 
 
 def threshold_at(scores: ArrayLike, positive: ArrayLike, max_fpr: float) -> float:
-    """Lowest threshold with a false-positive rate of at most `max_fpr` *on these rows*: no promise for new ones.
+    """Lowest threshold with a false-positive rate of at most `max_fpr` *on these rows*: no guarantee for new ones.
 
-    On new rows its rate is above `max_fpr` about half of the time; :func:`order_statistic_threshold` is the one to
-    rely on.
+    On new rows its rate exceeds `max_fpr` about half of the time; use :func:`order_statistic_threshold` for a
+    guarantee.
 
     Parameters
     ----------
@@ -256,7 +254,7 @@ def threshold_at(scores: ArrayLike, positive: ArrayLike, max_fpr: float) -> floa
 
 
 def cost_threshold(scores: ArrayLike, positive: ArrayLike, cost: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Threshold of least total cost on these rows, exact by one sort; no promise.
+    """Threshold of least total cost on these rows, exact by one sort; no guarantee.
 
     Parameters
     ----------
@@ -297,20 +295,20 @@ def cost_threshold(scores: ArrayLike, positive: ArrayLike, cost: ArrayLike, weig
 
 
 def proportional_cuts(scores: ArrayLike, shares: ArrayLike) -> Floats:
-    """PCut: for each class the threshold that assigns it to its share of the rows.
+    """PCut: for each class the threshold that gives it its share of the rows.
 
     Parameters
     ----------
     scores : array-like of shape (n, K)
-        Scores of the rows to decide on (PCut needs them all at once).
+        Scores of all rows to decide on; PCut needs them at once.
     shares : array-like of shape (K,)
         Share of the rows that each class had in training, in [0, 1].
 
     Returns
     -------
     ndarray of shape (K,)
-        Thresholds, half-way between two scores. Ties are not torn: the number assigned is as near to share x n as they
-        allow.
+        Thresholds, half-way between two scores. Ties are not split: the number assigned is as close to share x n as
+        they allow.
 
     Examples
     --------
@@ -343,7 +341,7 @@ def f1_cuts(scores: ArrayLike, labels: ArrayLike) -> Floats:
     Returns
     -------
     ndarray of shape (K,)
-        Thresholds, half-way between two scores; among equally good ones the highest. inf for a class without rows.
+        Thresholds, half-way between two scores; ties go to the highest. inf for a class without rows.
 
     Examples
     --------
@@ -362,7 +360,7 @@ def f1_cuts(scores: ArrayLike, labels: ArrayLike) -> Floats:
 
 
 def _cuts_between(scores: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """All cuts between distinct scores, from the highest down: how many rows lie above, and where the cut is."""
+    """All cuts between distinct scores, from the highest down: the number of rows above each, and its position."""
     ranked = np.sort(scores)[::-1]
     last = np.flatnonzero(ranked[1:] < ranked[:-1])
     above = np.concatenate(([0], last + 1, [ranked.size]))

@@ -1,7 +1,7 @@
-"""Estimates of each class: rates of terms inside it and outside, from class sums.
+"""Estimates of each class: term rates inside and outside it, from class sums.
 
-One form covers the multinomial models: (mass + s) / (total + s V). Numerators and denominators are kept apart,
-because the reversal of a decision needs them so.
+One form covers the multinomial models: (mass + s) / (total + s V). Numerators and denominators are kept separate,
+because decision reversal needs them separately.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 LEAST_RATE = 1e-10
-"""What a sum of zero counts as where nothing is added to it: a rate of zero would make scores infinite."""
+"""Substitute for a sum of zero without smoothing: a rate of zero would make scores infinite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ def smoothed(side: Side, smoothing: FloatArray | float, width: FloatArray | floa
 
 
 def with_pseudo_counts(side: Side, added: Any, added_total: Any, width: Any) -> tuple[FloatArray, FloatArray]:
-    """Add a pseudo-count to each term, the same or one of its own: numerators, and denominators of their totals.
+    """Add a pseudo-count to each term, common or individual: return numerators, and denominators of their totals.
 
-    `width` is the size of the whole vocabulary, however few of its terms `side` holds: a class without a term, to which
-    nothing is added, takes all of them to be equally rare.
+    `width` is the size of the whole vocabulary, however few of its terms `side` holds: a class without any mass or
+    pseudo-counts gets the uniform estimate.
     """
     if side.mass is None or side.mass_total is None:
         raise TypeError("A multinomial estimate needs the sums of represented rows.")
@@ -90,8 +90,8 @@ def class_normalised(
 def poisson_means(side: Side, theta: float, interpolation: FloatArray | float, v: int) -> FloatArray:
     """Kim, Seo & Rim, eqs. (7)-(9), tau dropped, from sums of x and of z = x / (dl + theta V).
 
-    With u = 1 / (dl + theta V): the sum of u x is `mass`, the sum of dl u x is counts - theta V mass, and the sum
-    of u is (documents - total mass) / (theta V), so that nothing else need be remembered.
+    With u = 1 / (dl + theta V): the sum of u x is `mass`, the sum of dl u x is counts - theta V mass, and the sum of u
+    is (documents - total mass) / (theta V), so no further sums are needed.
     """
     if side.mass is None or side.mass_total is None or side.counts is None or side.counts_total is None:
         raise TypeError("Poisson means need the sums of counts and of represented rows.")

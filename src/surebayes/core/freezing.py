@@ -1,7 +1,7 @@
-"""Freezing a representation: the passes over the training documents that weights, ranking and length need.
+"""Freezing of a representation: the passes over the training documents for weights, ranking and length.
 
-One pass for document frequencies, one for each stage of absolute log-odds, one for the ranking of terms, one for
-the mean length. What comes out is a `Representation` that no later document changes.
+One pass for document frequencies, one for each stage of absolute log-odds, one for the ranking of terms, one for the
+mean length. The result is a `Representation` that later documents don't change.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ FloatArray = npt.NDArray[np.float64]
 
 
 AT_ONCE = 1 << 25
-"""Entries (classes x terms) up to which weights of all classes are computed together."""
+"""Entries (classes x terms) up to which the weights of all classes are computed at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingDocuments:
-    """Training documents: rows, labels (class numbers or an indicator), sample weights, and what to set apart.
+    """Training documents: rows, labels (class numbers or an indicator), sample weights and contrasts.
 
-    `contrasts` are the classes that get a score of their own: all, or the second of two.
+    `contrasts` are the classes with scores of their own: all, or the second of two.
     """
 
     rows: csr_array
@@ -60,7 +60,7 @@ class TrainingDocuments:
         )
 
     def log_odds(self, represent: Representation, smoothing: float) -> FloatArray:
-        """Train a multinomial model on the represented documents and give its weights, (C, V)."""
+        """Train a multinomial model on the represented documents and return its weights, (C, V)."""
         sums = self.statistics(represent, ("mass",))
         width = np.atleast_1d(represent.width(self.n_columns))
 
@@ -71,14 +71,14 @@ class TrainingDocuments:
         return self.by_class(of)
 
     def absolute_log_odds(self, represent: Representation, smoothing: float) -> FloatArray:
-        """Kolcz & Yih, eq. (4), of the model on the represented documents."""
+        """Kolcz & Yih, eq. (4): absolute log-odds of the model on the represented documents."""
         log_odds = self.log_odds(represent, smoothing)
         return np.abs(log_odds, out=log_odds)
 
     def by_class(self, rows_of: Callable[[Sequence[int]], FloatArray], reuse: FloatArray | None = None) -> FloatArray:
-        """Fill a table (C, V), class by class where that for all classes at once would be large.
+        """Fill a table (C, V), class by class if computing all classes at once would take too much memory.
 
-        `reuse` is a table whose row c is not needed any more once the new row c is there.
+        `reuse` is a table to overwrite: its row c must not be needed once the new row c is computed.
         """
         shape = len(self.contrasts), self.n_columns
         if shape[0] * shape[1] <= AT_ONCE:
@@ -93,26 +93,26 @@ class TrainingDocuments:
         return _learn(recipe, self, keep)
 
     def sizes(self, z: Representation, c: int) -> FloatArray:
-        """Return the length of each row before normalisation, as class c sees it."""
+        """Return the length of each row before normalisation, as represented for class c."""
         free = replace(z, norm=None, length=1.0)
         return row_norms(free(self.rows, c), self.rows, z.norm or "l2")
 
     def lengths(self, z: Representation, c: int) -> tuple[Fraction, Fraction]:
-        """Add up the (weighted) lengths of the rows before normalisation, empty ones aside, and their weights."""
+        """Return the total (weighted) length of non-empty rows before normalisation, and their total weight."""
         size = self.sizes(z, c)
         weight = np.ones(len(size)) if self.weight is None else self.weight
         filled = (size > 0) & (weight > 0)
         return exact_dot(size[filled], weight[filled]), exact_total(weight[filled])
 
     def sample(self) -> TrainingDocuments:
-        """Return the documents that automatic choices are made on: these, or a bounded sample by their contents."""
+        """Return the documents for automatic choices: these, or a bounded sample by their contents."""
         if self.rows.shape[0] <= sampling.LARGEST:
             return self
         chosen = sampling.smallest(self.rows, self.labels, self.weight)
         return TrainingDocuments(chosen[0], chosen[1], self.n_classes, self.contrasts, chosen[2])
 
     def presence(self, by_class: bool = True) -> Statistics:
-        """Count documents with each term, all of them as one class where classes don't matter."""
+        """Count documents with each term, as a single class if classes are not needed."""
         if by_class:
             return self.statistics(None, ("presence",))
         everyone = replace(self, labels=np.zeros(self.rows.shape[0], np.int64), n_classes=1, contrasts=[0])
@@ -120,7 +120,7 @@ class TrainingDocuments:
 
 
 def contingency_of(statistics: Statistics, columns: Any, contrasts: Sequence[int]) -> weigh.Contingency:
-    """Set document frequencies inside and outside each class side by side."""
+    """Pair document frequencies inside and outside each class."""
     inside, outside = statistics.contrast(columns, contrasts)
     if inside.presence is None or outside.presence is None:
         raise TypeError("Weights need the sums of presence.")
@@ -129,7 +129,7 @@ def contingency_of(statistics: Statistics, columns: Any, contrasts: Sequence[int
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a representation is to be made of; see the classifiers for the meaning of each name."""
+    """The parameters of a representation; see the classifiers for their meaning."""
 
     tf: str = "count"
     weight: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ class Recipe:
 
 
 def freeze(recipe: Recipe, documents: TrainingDocuments, keep: npt.NDArray[np.bool_] | None = None) -> Representation:
-    """Learn what the representation needs from the documents; `keep` names the columns that take part."""
+    """Fit a representation to the documents; `keep` selects the columns that take part."""
     return documents.frozen(recipe, keep)
 
 
@@ -160,7 +160,7 @@ def _learn(recipe: Recipe, documents: TrainingDocuments, keep: npt.NDArray[np.bo
     presence = documents.presence(supervised) if any(name != "abs" for name in named) else None
 
     def worth(names: tuple[str, ...], absolute: FloatArray | None) -> FloatArray | None:
-        """Multiply the named weights; one row a class where classes differ, else one row in all."""
+        """Multiply the named weights; one row per class if classes differ, else a single row."""
         if not names:
             return None
         if any(name not in weigh.UNSUPERVISED for name in names):
@@ -180,7 +180,7 @@ def _learn(recipe: Recipe, documents: TrainingDocuments, keep: npt.NDArray[np.bo
         ranked = worth((recipe.ranking,), absolute)
         z = replace(z, top=recipe.top, ranking=None if ranked is None else places(ranked))
     if recipe.norm is None or (recipe.top is not None and recipe.posthoc):
-        return z  # selected in scoring only: of the length that all terms have
+        return z  # selected in scoring only: the length is that of all terms
     return replace(z, length=_length(recipe.scale, documents, z))
 
 
@@ -205,7 +205,7 @@ def _weights(
     plain: Representation,
     worth: Callable[[tuple[str, ...], FloatArray | None], FloatArray | None],
 ) -> FloatArray | None:
-    """Kolcz & Yih, section 5.2: each stage's absolute log-odds weigh the terms of the next one."""
+    """Kolcz & Yih, section 5.2: each stage's absolute log-odds weight the terms of the next one."""
     if "abs" not in recipe.weight:
         return worth(recipe.weight, None)
     if recipe.first_stage == "pool":
@@ -220,7 +220,7 @@ def _weights(
 
 
 def _length(scale: float | str, documents: TrainingDocuments, z: Representation) -> float | FloatArray:
-    """Frank & Bouckaert, section 5: the mean length of the training rows before normalisation, empty ones aside."""
+    """Frank & Bouckaert, section 5: the mean length of non-empty training rows before normalisation."""
     if scale != "mean":
         return float(scale)
     lengths = []

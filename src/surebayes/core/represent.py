@@ -1,4 +1,4 @@
-"""Representation of a document as a row of numbers: term frequency, term weight, selection, softmax, norm.
+"""Representation of a document as a numeric row: term frequency, term weight, selection, softmax, norm.
 
 Notation everywhere: x a raw row of counts, z the represented row, w a term's weight, V the number of terms.
 """
@@ -26,31 +26,31 @@ TERM_FREQUENCY: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Representation:
-    """The function x -> z, frozen: everything it learnt from documents is in its fields.
+    """The function x -> z, frozen: its fields are everything that was fitted to documents.
 
-    In this order: term frequency; the `top` best terms of each document by `ranking` (and of the columns that
-    are kept at all); times `weights`; softmax; divided by the norm (plus `pad`); times `length`.
+    Steps in order: term frequency; the `top` best terms of each document by `ranking` (among columns in `keep`); times
+    `weights`; softmax; divided by the norm (plus `pad`); times `length`.
 
     Attributes
     ----------
     tf : {"count", "binary", "log"}
         n, [n > 0] or log(1 + n).
     weights : array (V,) or (classes, V), optional
-        One value a term, or one for each class and term.
+        One value per term, or per class and term.
     ranking : int array (V,) or (classes, V), optional
-        The place of each term, 0 the best, no two alike: see `places`.
+        The rank of each term, 0 the best, without ties: see `places`.
     top : int, optional
         Terms kept of each document, the best by `ranking`.
     steepness : float, optional
         Kolcz & Yih, eq. (8): values become exp(steepness * value) before the norm.
     norm : {"l1", "l2"}, optional
-        What the row is divided by.
+        The norm that the row is divided by.
     length : float or array (classes,)
-        What the norm is scaled to.
+        The norm of the result.
     pad : float
         Added to the norm; Kim, Seo & Rim, eq. (7), divide by the document's length plus theta V.
     keep : bool array (V,) or (classes, V), optional
-        Columns that take part at all.
+        Columns that take part.
     """
 
     tf: str = "count"
@@ -65,12 +65,12 @@ class Representation:
 
     @property
     def class_specific(self) -> bool:
-        """Whether classes see a document differently."""
+        """Whether classes have different representations of a document."""
         arrays = (self.weights, self.ranking if self.top else None, self.keep)
         return np.ndim(self.length) > 0 or any(a is not None and a.ndim > 1 for a in arrays)
 
     def of_class(self, c: int) -> Representation:
-        """Return the representation as class c sees it."""
+        """Return the representation for class c."""
         if not self.class_specific:
             return self
         picked = {
@@ -82,7 +82,7 @@ class Representation:
         return replace(self, length=length, **picked)
 
     def at(self, columns: IntArray) -> Representation:
-        """Return the representation of rows that hold only the named columns, in ascending order."""
+        """Return the representation of rows restricted to the given columns, in ascending order."""
         picked = {
             name: value[..., columns]
             for name in ("weights", "ranking", "keep")
@@ -91,11 +91,11 @@ class Representation:
         return replace(self, **picked)
 
     def width(self, v: int) -> FloatArray | float:
-        """Return the number of terms that take part, of v columns: for each class where they differ."""
+        """Return the number of terms that take part, of v columns: an array if classes differ."""
         return float(v) if self.keep is None else self.keep.sum(axis=-1).astype(float)
 
     def __call__(self, rows: csr_array, c: int = 0) -> FloatArray:
-        """Return the values of z on the pattern of `rows`, as class c sees them; a dropped term's is 0."""
+        """Return the values of z on the pattern of `rows`, for class c; dropped terms are 0."""
         view = self.of_class(c)
         taking_part = view.selected(rows)
         if view.tf == "binary" and taking_part is None and view.weights is None and view.steepness is None:
@@ -116,7 +116,7 @@ class Representation:
         return np.asarray(values, np.float64)
 
     def _even(self, rows: csr_array) -> FloatArray:
-        """Return rows whose terms all count the same: no need to look at any of them."""
+        """Return rows with equal weights for all terms, without reading the values."""
         if self.norm is None:
             return np.ones(rows.nnz)
         terms = np.diff(rows.indptr).astype(np.float64)
@@ -124,7 +124,7 @@ class Representation:
         return spread(np.divide(self.length, size, out=np.zeros_like(size), where=size > 0), rows)
 
     def selected(self, rows: csr_array) -> BoolArray | None:
-        """Kolcz & Yih, section 3 (DSFS): tell which entries of the rows take part; None if all do."""
+        """Kolcz & Yih, section 3 (DSFS): return a mask of the entries that take part; None if all do."""
         taking_part = None if self.keep is None else self.keep[rows.indices]
         if self.top is None or self.ranking is None or not rows.nnz:
             return taking_part
@@ -149,22 +149,21 @@ def _same(a: Any, b: Any) -> bool:
 
 
 _NOWHERE = np.int32(np.iinfo(np.int32).max)
-_BLOCK = 1 << 16  # entries looked at together: they stay in the processor's cache
-_LONGER = 1.25  # how much longer than the shortest row of a block its longest may be
+_BLOCK = 1 << 16  # entries per block: they fit in the processor's cache
+_LONGER = 1.25  # maximum ratio of row lengths in a block
 
 
 def _taken(ranking: IntArray, columns: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """Return the places of the named columns; half the width of the table makes the look-up twice as fast."""
+    """Return the ranks of the columns; int32 makes the look-up twice as fast."""
     if len(columns) > len(ranking):
         return np.take(ranking.astype(np.int32), columns)
     return np.take(ranking, columns).astype(np.int32)
 
 
 def _last_places(place: npt.NDArray[np.int32], indptr: npt.NDArray[Any], top: int) -> npt.NDArray[np.int32]:
-    """Return the place of each row's `top`-th best entry; a place behind all of them where it has no more than that.
+    """Return the rank of each row's `top`-th best entry; a rank behind all of them if the row has no more than `top`.
 
-    Rows of about the same length are laid side by side and partitioned together: a tenth of the time that sorting
-    all entries takes.
+    Rows of similar length are stacked and partitioned together: a tenth of the time of sorting all entries.
     """
     length = np.diff(indptr)
     last = np.full(len(length), _NOWHERE)
@@ -186,7 +185,7 @@ def _last_places(place: npt.NDArray[np.int32], indptr: npt.NDArray[Any], top: in
 
 
 def places(worth: FloatArray) -> IntArray:
-    """Rank terms by what they are worth, 0 the best; among equals the lower column comes first."""
+    """Rank terms by descending value, 0 the best; ties go to the lower column."""
     place = np.empty(worth.shape, np.int64)
     for of_class, ranks in zip(np.atleast_2d(worth), np.atleast_2d(place)):
         ranks[best_first(of_class)] = np.arange(len(of_class))
@@ -194,12 +193,12 @@ def places(worth: FloatArray) -> IntArray:
 
 
 def best_first(worth: FloatArray) -> IntArray:
-    """Return the columns by what they are worth; among equals the lower column comes first.
+    """Return the columns by descending value; ties go to the lower column.
 
-    Numbers are sorted by 16 of their bits at a time, the lowest first: a third of the time of a comparing sort.
+    A radix sort by 16 bits at a time: a third of the time of a comparison sort.
     """
     bits = (0.0 - worth).view(np.uint64)
-    bits = np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(1 << 63))  # ordered as the numbers are
+    bits = np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(1 << 63))  # the same order as the numbers
     order = np.argsort(bits.astype(np.uint16), kind="stable")
     for shift in (16, 32, 48):
         digits = (bits >> np.uint64(shift)).astype(np.uint16)
@@ -208,19 +207,19 @@ def best_first(worth: FloatArray) -> IntArray:
 
 
 def only(rows: csr_array, taking_part: BoolArray) -> csr_array:
-    """Drop the other entries of the rows."""
+    """Drop the entries that don't take part."""
     entries = np.flatnonzero(taking_part)
     indptr = np.searchsorted(entries, rows.indptr).astype(rows.indptr.dtype)
     return csr_array((np.take(rows.data, entries), np.take(rows.indices, entries), indptr), shape=rows.shape)
 
 
 def spread(per_row: npt.NDArray[Any], rows: csr_array) -> npt.NDArray[Any]:
-    """Repeat a value of each row for each of its entries."""
+    """Repeat each row's value for each of its entries."""
     return np.repeat(per_row, np.diff(rows.indptr))
 
 
 def row_sums(values: FloatArray, rows: csr_array) -> FloatArray:
-    """Add up values on the pattern of `rows`, in the order of the columns."""
+    """Sum values on the pattern of `rows`, in the order of the columns."""
     total = np.zeros(rows.shape[0])
     filled = np.flatnonzero(np.diff(rows.indptr))
     if len(filled):
@@ -229,12 +228,12 @@ def row_sums(values: FloatArray, rows: csr_array) -> FloatArray:
 
 
 def row_norms(values: FloatArray, rows: csr_array, norm: str) -> FloatArray:
-    """Return the L1 or L2 length of each row of values that are not negative."""
+    """Return the L1 or L2 length of each row of non-negative values."""
     return row_sums(values, rows) if norm == "l1" else np.sqrt(row_sums(values * values, rows))
 
 
 def _exponentials(values: FloatArray, rows: csr_array, taking_part: BoolArray | None, normalised: bool) -> FloatArray:
-    """Kolcz & Yih, eq. (8), before its division; a norm cancels any factor, so the largest exponent may be 0."""
+    """Kolcz & Yih, eq. (8), before its division; if normalised, the largest exponent is shifted to 0."""
     if normalised and rows.nnz:
         counted = values if taking_part is None else np.where(taking_part, values, -np.inf)
         filled = np.flatnonzero(np.diff(rows.indptr))

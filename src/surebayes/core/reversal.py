@@ -17,9 +17,9 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 MAX_COPIES = 1e6
-"""A decision that this many copies of the document don't turn counts as irreversible."""
+"""Number of copies of a document beyond which a decision counts as irreversible."""
 
-_LEAST_LOG = -600.0  # logarithms of scores from here down are squeezed into what doubles can still tell apart
+_LEAST_LOG = -600.0  # log-scores below this are compressed into the range of doubles
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class Reversal:
     Attributes
     ----------
     score : float array
-        The score before.
+        The original score.
     multiplicity : float array
-        How many times the document would have to be taught as the opposite before the decision turns;
-        inf where a million times would not do.
+        The number of copies of the document that must be taught as the opposite class to turn the decision; inf beyond
+        a million.
     rdist : float array
-        How far that would move the opposite class's distribution of terms (Kullback-Leibler).
+        The resulting change of the opposite class's term distribution (Kullback-Leibler).
     """
 
     score: FloatArray
@@ -44,11 +44,10 @@ class Reversal:
 
 @dataclass(frozen=True, slots=True)
 class _Teaching:
-    """Copies of documents added to one side of a contrast: what they do to its log-likelihoods.
+    """Copies of documents added to one side of a contrast, and their effect on its log-likelihoods.
 
-    v are the values that score, x the values that training would add (both on the rows' pattern); u = x / N and
-    big_u = X / T with N the numerators, T the denominator and X the sum of x: a copies add
-    sum v log(1 + a u) - sum(v) log(1 + a U).
+    v are the values for scoring, x the values for training (both on the rows' pattern); u = x / N and big_u = X / T
+    with N the numerators, T the denominator and X the sum of x: a copies add sum v log(1 + a u) - sum(v) log(1 + a U).
     """
 
     rows: csr_array
@@ -79,7 +78,7 @@ class _Teaching:
         return row_sums(grown, self.rows) - self.v_sum * np.log1p(copies * self.big_u), slope
 
     def some(self, chosen: IntArray) -> _Teaching:
-        """Keep some of the documents."""
+        """Select some of the documents."""
         flags = np.zeros(self.rows.shape[0], bool)
         flags[chosen] = True
         entries = spread(flags, self.rows)
@@ -92,18 +91,18 @@ class _Teaching:
         )
 
     def distance(self, copies: FloatArray, document_only: bool) -> FloatArray:
-        """Kolcz & Chowdhury, eq. (4): KL divergence of the side's distribution from the one after teaching."""
+        """Kolcz & Chowdhury, eq. (4): KL divergence between the side's distributions before and after teaching."""
         moved = row_sums(self.share * np.log1p(spread(copies, self.rows) * self.u), self.rows)
         mass = row_sums(np.where(self.u > 0, self.share, 0.0), self.rows) if document_only else 1.0
         return mass * np.log1p(copies * self.big_u) - moved
 
 
 def _crossing(teaching: _Teaching, goal: FloatArray) -> FloatArray:
-    """Kolcz & Chowdhury, eq. (3): the number of copies that lifts by `goal`; inf beyond MAX_COPIES.
+    """Kolcz & Chowdhury, eq. (3): the number of copies that raises the score by `goal`; inf beyond MAX_COPIES.
 
-    Newton's method on t = log(1 + m a), m the mean u, in which the lift is nearly straight: 4-5 steps where plain
-    Newton takes 7-8. A bracket catches the steps that go astray. Each row stops on its own account, so that its
-    result doesn't depend on the batch.
+    Newton's method on t = log(1 + m a), m the mean u, where the function is almost linear: 4-5 steps instead of 7-8 for
+    plain Newton. A bracket catches diverging steps. Each row stops independently, so its result doesn't depend on the
+    batch.
     """
     mean = row_sums(teaching.v * teaching.u, teaching.rows) / np.where(teaching.v_sum > 0, teaching.v_sum, 1.0)
     copies = np.where(goal > 0, np.inf, 0.0)
@@ -114,7 +113,7 @@ def _crossing(teaching: _Teaching, goal: FloatArray) -> FloatArray:
     t, at_cap, done = np.zeros(len(active)), np.zeros(len(active), bool), np.zeros(len(active), bool)
     result = np.full(len(active), np.inf)
     for step in range(100):
-        if 2 * done.sum() > len(done):  # go on with those that are still on their way
+        if 2 * done.sum() > len(done):  # continue with the unfinished rows only
             copies[active[done]] = result[done]
             left = np.flatnonzero(~done)
             part, active, at_cap, done = part.some(left), active[left], at_cap[left], done[left]
@@ -129,8 +128,8 @@ def _crossing(teaching: _Teaching, goal: FloatArray) -> FloatArray:
         gradient = slope * (1.0 + a * m) / m
         target = t + np.divide(want - value, gradient, out=np.full(len(t), np.inf), where=gradient > 0)
         at_cap = below & (target >= high)
-        # Newton's error after a step is about the step's square: 1e-8 now is 1e-16 then. A step that small is taken
-        # also where rounding lets it end on the bracket, whose middle may be far.
+        # Newton's error after a step is about the square of the step: 1e-8 now is 1e-16 next. A step that small is
+        # accepted even if rounding puts it on the bracket, whose middle may be far away.
         near = np.abs(target - t) <= 1e-8 * (1.0 + t)
         inside = near | ((target > low) & (target < high))
         new = np.where(inside, np.clip(target, low, high), np.where(at_cap, high, (low + high) / 2))
@@ -152,16 +151,16 @@ def reversal(
     score: FloatArray,
     document_only: bool = False,
 ) -> Reversal:
-    """Kolcz & Chowdhury, eqs. (3)-(4): copies of each document on the opposite side until its score is zero.
+    """Kolcz & Chowdhury, eqs. (3)-(4): the number of copies on the opposite side at which a document's score is zero.
 
     Parameters
     ----------
     rates : Rates
         The estimate; row c is used.
     v, x : float arrays on the pattern of `rows`
-        The values that score, and those that teaching the document adds.
+        The values for scoring, and those added by teaching the document.
     score : float array
-        The score, prior included; priors stay as they are while copies are added.
+        The score, prior included; priors stay constant while copies are added.
     document_only : bool, default=False
         Sum the divergence over the document's own terms, not over the whole vocabulary.
     """
@@ -178,7 +177,7 @@ def reversal(
     return Reversal(*(np.concatenate([getattr(part, name) for part in parts]) for name in Reversal.__slots__))
 
 
-_CHUNK = 1 << 18  # entries at a time, whose temporaries stay in the processor's cache
+_CHUNK = 1 << 18  # entries at a time: the temporaries fit in the processor's cache
 
 
 def _reversal_of_chunk(
@@ -195,7 +194,7 @@ def _reversal_of_chunk(
 
 
 def _opposite(rates: Rates, c: int, rows: csr_array, v: FloatArray, x: FloatArray, inside: BoolArray) -> _Teaching:
-    """Set up teaching the side that the flag doesn't name."""
+    """Return the teaching of the side opposite to the flag."""
     both = np.concatenate([rates.inside[c], rates.outside[c]])
     numerator = both[rows.indices + spread(np.where(inside, rates.inside.shape[1], 0), rows)]
     total = np.where(inside, rates.outside_total[c, 0], rates.inside_total[c, 0])
@@ -225,10 +224,10 @@ def transductive_key(
 def discounted_score(form: str, gamma: float, result: Reversal) -> FloatArray:
     """Kolcz & Chowdhury, eqs. (5)-(6): the score times its discount.
 
-    "product" is rdist, "exp" exp(-gamma rdist) as printed, "inverse" exp(-gamma / rdist), which also gives decisions
-    that are hard to reverse the larger score. In a large corpus rdist is often below gamma / 745, where the exponential
-    is 0 in doubles: below e**-600 the score is e**-600 times 600 over its own negative logarithm, which keeps the order
-    of all scores.
+    "product" is rdist, "exp" exp(-gamma rdist) as printed, "inverse" exp(-gamma / rdist), which also gives
+    harder-to-reverse decisions the larger score. In a large corpus rdist is often below gamma / 745, where the
+    exponential underflows: below e**-600 the score is e**-600 times 600 over its own negative logarithm, which
+    preserves the order of all scores.
     """
     if form == "product":
         return np.asarray(result.score * result.rdist, np.float64)

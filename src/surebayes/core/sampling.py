@@ -1,8 +1,8 @@
-"""A bounded sample of documents, chosen by their contents: the same on one machine and many.
+"""A bounded sample of documents, chosen by their contents: the same on one machine or many.
 
-What is learnt from whole documents rather than from sums (a choice by cross-validation, a line between two scores)
-doesn't get better for ever with their number. Beyond a bound it is learnt from those documents whose digests are the
-smallest: neither the order of the documents nor how they are spread over machines changes which ones these are.
+Choices that need whole documents rather than sums (by cross-validation, or a line between two scores) stop improving
+with more documents. Beyond a bound they use the documents with the smallest digests, which depend neither on the order
+of the documents nor on their distribution over machines.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from surebayes.core.sums import exact_total
 FloatArray = npt.NDArray[np.float64]
 
 LARGEST = 100_000
-"""Distinct documents that a sample holds at most."""
+"""The maximum number of distinct documents in a sample."""
 
 _DIGEST_BYTES = 8
 
 
 def digests(rows: csr_array) -> npt.NDArray[np.bytes_]:
-    """Digest the contents of each row; `rows` are canonical and hold no stored zeros."""
+    """Return a digest of each row; `rows` are canonical without stored zeros."""
     columns, values = rows.indices.astype(np.int64).tobytes(), rows.data.astype(np.float64).tobytes()
     ends = (8 * rows.indptr.astype(np.int64)).tolist()
     digest = [
@@ -36,21 +36,21 @@ def digests(rows: csr_array) -> npt.NDArray[np.bytes_]:
 
 
 def shares(digest: npt.NDArray[np.bytes_]) -> FloatArray:
-    """Return each digest as a number from 0 to 1, evenly spread over documents that differ."""
+    """Return each digest as a number from 0 to 1, uniform over distinct documents."""
     return np.asarray(digest.view(">u8") / 2.0**64, np.float64)
 
 
 def smallest(
     rows: csr_array, labels: Any, weight: FloatArray | None, bound: int | None = None
 ) -> tuple[csr_array, Any, FloatArray]:
-    """Return the distinct documents of smallest digests, at most `bound`, with how often (how heavily) each occurs.
+    """Return the distinct documents with the smallest digests, at most `bound`, with their total weights.
 
     Parameters
     ----------
     rows : csr_array
         Counts, canonical and without stored zeros.
     labels : int array or indicator matrix
-        Documents of the same row are distinct where their labels differ.
+        Documents with equal rows but different labels are distinct.
     weight : array, optional
         Sample weights; 1 each if None.
     bound : int, optional
@@ -59,7 +59,7 @@ def smallest(
     Returns
     -------
     rows, labels, weight
-        In the order of the digests: of any documents, in any order, the same bytes.
+        In the order of the digests: independent of the input order, to the byte.
     """
     bound = LARGEST if bound is None else bound
     marked = labels[:, None] if isinstance(labels, np.ndarray) and labels.ndim == 1 else labels
@@ -77,7 +77,7 @@ def smallest(
 
 
 def _whole_rows(labels: Any) -> csr_array:
-    """Return labels as rows whose bytes tell them apart: class numbers from 1 on, or the labels of an indicator."""
+    """Encode labels as rows with distinct bytes: class numbers from 1 on, or the labels of an indicator."""
     if isinstance(labels, np.ndarray):
         return csr_array(labels + 1.0)
     rows = csr_array(labels).astype(np.float64)
@@ -86,6 +86,6 @@ def _whole_rows(labels: Any) -> csr_array:
 
 
 def joined(a: tuple[csr_array, Any, FloatArray], b: tuple[csr_array, Any, FloatArray], bound: int) -> Any:
-    """Return the sample of two samples' documents together."""
+    """Return the sample of the union of two samples' documents."""
     labels = np.concatenate([a[1], b[1]]) if isinstance(a[1], np.ndarray) else csr_array(vstack([a[1], b[1]]))
     return smallest(csr_array(vstack([a[0], b[0]], format="csr")), labels, np.concatenate([a[2], b[2]]), bound)

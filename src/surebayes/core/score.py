@@ -1,4 +1,4 @@
-"""Evidence of a document for a class: linear scores, probabilities, and explanations.
+"""Scores of a document for a class: linear scores, probabilities and explanations.
 
 Every model of the papers scores a represented row z linearly: Kolcz & Yih's logarithmic opinion pool is the
 plain score on rows of L1 length 1, Kim, Seo & Rim's Poisson score is linear in x / (dl + theta V), Junejo &
@@ -26,15 +26,15 @@ Form = Callable[[str, int], csr_array]
 Sized = Callable[[str, int, FloatArray], FloatArray]
 
 NEVER = -1e300
-"""The score of a class without documents: finite, and below every other."""
+"""The score of a class without documents: finite, and below all real scores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A score for each class: bias + z . log_odds, z the represented row.
+    """A linear score for each class: bias + z . log_odds, z the represented row.
 
-    `log_odds` is (C, V), `bias` (C,). `fused` holds the products of weight and log-odds (and the weights, where
-    the row is divided by their sum), so that scoring needs one pass over the entries of the raw rows.
+    `log_odds` is (C, V), `bias` (C,). `fused` holds the products of weight and log-odds (and the weights, if rows are
+    divided by their sum), so that scoring needs one pass over the entries of the raw rows.
     """
 
     represent: Representation
@@ -44,14 +44,14 @@ class Linear:
 
     @classmethod
     def of(cls, represent: Representation, log_odds: FloatArray, bias: FloatArray) -> Linear:
-        """Build the model, with the columns for one-pass scoring where its form allows them."""
+        """Build the model, with columns for one-pass scoring if its form allows it."""
         return cls(represent, log_odds, bias, None if represent.class_specific else _fused(represent, log_odds))
 
     def scores(self, rows: csr_array, form: Form | None = None, sized: Sized | None = None) -> FloatArray:
         """Kolcz & Yih, eqs. (1), (3) and (7); Frank & Bouckaert, eq. (5); Kolcz & Chowdhury, eq. (1).
 
-        Score every row for every class: (documents, C). `form` gives these rows' `frequencies` where they are at hand,
-        and `sized` the product of a form with the weights that rows are divided by the sum of.
+        Score every row for every class: (documents, C). `form` returns precomputed `frequencies` of these rows, and
+        `sized` the product of a form with the weights whose sum divides the rows.
         """
         if self.fused is not None:
             forms = form or _forms(rows, self.represent.tf)
@@ -81,24 +81,24 @@ class Linear:
         return np.asarray(r.length * means, np.float64)
 
     def contributions(self, rows: csr_array, c: int) -> FloatArray:
-        """Return each entry's share of the score of class c, on the rows' own pattern."""
+        """Return each entry's contribution to the score of class c, on the rows' pattern."""
         return np.asarray(self.represent(rows, c) * self.log_odds[c][rows.indices], np.float64)
 
 
 def frequencies(rows: csr_array, tf: str, power: int = 1) -> csr_array:
-    """Return rows of term frequencies to that power, on the pattern of rows of counts."""
+    """Return rows of term frequencies to a power, on the pattern of rows of counts."""
     values = TERM_FREQUENCY[tf](rows.data)
     return csr_array((values if power == 1 else values**power, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def _forms(rows: csr_array, tf: str) -> Form:
-    """Return the rows' `frequencies`, worked out once for all powers: logarithms take their time."""
+    """Return a cache of the rows' `frequencies`: logarithms are slow."""
     once = frequencies(rows, tf)
     return lambda _, power: once if power == 1 else frequencies(once, "count", power)
 
 
 def _product(tf: csr_array, columns: FloatArray) -> FloatArray:
-    """Multiply rows with a few columns; one by one up to four, which is a third faster than all at once."""
+    """Multiply rows by a few columns; up to four one by one, which is a third faster than all at once."""
     if len(columns) <= 4:
         return np.column_stack([tf @ column for column in columns])
     return np.asarray(tf @ columns.T)
@@ -113,7 +113,7 @@ def _fused(r: Representation, log_odds: FloatArray) -> FloatArray | None:
             return None
         exponent = r.steepness * w
         spans = float(exponent.max(initial=0.0) - exponent.min(initial=0.0))
-        if spans > 300:  # exp would lose the small ones; row by row it doesn't
+        if spans > 300:  # exp would underflow; row by row it doesn't
             return None
         w = np.exp(exponent - exponent.max(initial=0.0) if r.norm is not None and not r.pad else exponent)
     if r.keep is not None:
@@ -126,18 +126,18 @@ def _fused(r: Representation, log_odds: FloatArray) -> FloatArray | None:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a document got its score: bias + sum(contributions) = score.
+    """The decomposition of a document's score: bias + sum(contributions) = score.
 
     Attributes
     ----------
     columns : int array
-        The terms' columns, the strongest contribution first.
+        The terms' columns, strongest contribution first.
     terms : list of str
-        Their names.
+        The terms' names.
     contributions : float array
-        What each adds to the score.
+        Each term's contribution to the score.
     bias : float
-        Constant term of the score; with a limited number of terms it includes the contribution of the remaining ones.
+        Constant part of the score; with a limited number of terms it includes the contributions of the remaining ones.
     score : float
         The score.
     """
@@ -149,7 +149,7 @@ class Explanation:
     score: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the bias, the score and each term's share as values that JSON knows."""
+        """Return the bias, the score and each term's share as JSON values."""
         shares = zip(self.terms, self.contributions.tolist())
         return {
             "bias": self.bias,
@@ -165,7 +165,7 @@ class Explanation:
 
 
 def explain_row(columns: IntArray, shares: FloatArray, bias: float, names: Any, top: int | None) -> Explanation:
-    """Order a document's contributions by strength and keep the strongest."""
+    """Sort a document's contributions by strength and keep the strongest."""
     speaks = shares != 0
     columns, shares = columns[speaks], shares[speaks]
     order = np.lexsort((columns, -np.abs(shares)))
@@ -177,9 +177,9 @@ def explain_row(columns: IntArray, shares: FloatArray, bias: float, names: Any, 
 
 
 def opinion_pools(weights: FloatArray, favours: BoolArray, slope: FloatArray) -> FloatArray:
-    """Junejo & Karim, eqs. (6)-(8): slope * Score(class) - Score(rest), as one coefficient a term.
+    """Junejo & Karim, eqs. (6)-(8): slope * Score(class) - Score(rest), as one coefficient per term.
 
-    The two linear opinion pools share the row's L1 length, so that their combination is linear in the row.
+    The two linear opinion pools are both divided by the row's L1 length, so their combination is linear in the row.
     """
     return np.where(favours, slope[:, None] * weights, -weights)
 
@@ -201,10 +201,10 @@ def poisson_terms(inside: FloatArray, outside: FloatArray, weights: FloatArray |
 
 
 def posterior_log_odds(joint: FloatArray) -> FloatArray:
-    """Return log p_c / (1 - p_c) for joint log-likelihoods (documents, classes): comparable between documents.
+    """Return log p_c / (1 - p_c) for joint log-likelihoods (documents, classes): comparable across documents.
 
-    The likeliest class is compared with the remaining ones, so that nothing is lost where its probability rounds to 1;
-    every other class stands against a sum that the likeliest dominates.
+    The likeliest class is compared with the sum of the remaining ones, so no precision is lost when its probability
+    rounds to 1; every other class is compared with a sum that the likeliest dominates.
     """
     rows, best = np.arange(len(joint)), joint.argmax(axis=1)
     highest = joint[rows, best]
@@ -214,7 +214,7 @@ def posterior_log_odds(joint: FloatArray) -> FloatArray:
     log_odds = joint - highest[:, None] - np.log(rest)
     others = joint.copy()
     others[rows, best] = -np.inf
-    # rounding must not put another class on top of the likeliest
+    # rounding must not rank another class above the likeliest
     log_odds[rows, best] = -np.inf
     second = np.nextafter(log_odds.max(axis=1), np.inf)
     log_odds[rows, best] = np.maximum(highest - _log_sum(others), second)
@@ -228,7 +228,7 @@ def _log_sum(exponents: FloatArray) -> FloatArray:
 
 
 def shares_of_the_rest(joint: FloatArray, c: int) -> FloatArray:
-    """Return the probability of each class where class c is out of the question, (documents, classes)."""
+    """Return the probability of each class given that class c is excluded, (documents, classes)."""
     others = joint.copy()
     others[:, c] = -np.inf
     others = np.exp(others - others.max(axis=1, keepdims=True))
@@ -236,7 +236,7 @@ def shares_of_the_rest(joint: FloatArray, c: int) -> FloatArray:
 
 
 def probabilities(scores: FloatArray, form: str) -> FloatArray:
-    """Kim, Seo & Rim, eqs. (1)-(3): from log-odds to probabilities; softmax where more than two classes compete."""
+    """Kim, Seo & Rim, eqs. (1)-(3): convert log-odds to probabilities; softmax if more than two classes compete."""
     if form == "each":
         return np.asarray(expit(scores), np.float64)
     if form == "binary":
@@ -250,7 +250,7 @@ def probabilities(scores: FloatArray, form: str) -> FloatArray:
 
 
 def log_probabilities(scores: FloatArray, form: str) -> FloatArray:
-    """Return the logarithms of `probabilities`, also where a probability itself would round to 0 or 1."""
+    """Return the logarithms of `probabilities`, precise even where a probability rounds to 0 or 1."""
     if form == "each":
         return np.asarray(log_expit(scores), np.float64)
     if form == "binary":
@@ -263,7 +263,7 @@ def log_probabilities(scores: FloatArray, form: str) -> FloatArray:
 
 
 def _best_in_front(p: FloatArray, best: IntArray, largest: float) -> FloatArray:
-    """Keep the decision's (logarithm of a) probability the larger one: that of a score of 1e-20 rounds to one half."""
+    """Keep the (log-)probability of the decision the largest: that of a score of 1e-20 rounds to one half."""
     level = np.flatnonzero(p.argmax(axis=1) != best)
     p[level, best[level]] = np.nextafter(p[level].max(axis=1), largest)
     return np.asarray(p, np.float64)

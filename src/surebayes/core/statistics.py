@@ -1,8 +1,8 @@
 """Sufficient statistics of the training documents: class sums that add, subtract and merge exactly.
 
-Training keeps, for each class and for everything together, the sums of four functions of a document:
-1, [x > 0], x and z(x), where x is its row of counts and z(x) the represented row. Learning a document adds
-to the sums, forgetting it subtracts, merging two machines' work adds; an estimate is a function of the sums.
+Training keeps, for each class and for all documents, the sums of four functions of a document: 1, [x > 0], x and z(x),
+where x is its row of counts and z(x) the represented row. Learning a document adds to the sums, forgetting it
+subtracts, merging adds the sums of two machines; an estimate is a function of the sums.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from surebayes.core.sums import (
 
 Represent = Callable[[csr_array, int], FloatArray]
 
-_LIMIT = float(2**63 - 2**11)  # the largest double that is surely below 2**63
+_LIMIT = float(2**63 - 2**11)  # the largest double below 2**63 by a safe margin
 _ROUNDING = 1.5 * 2.0**52
 _ROUNDING_BITS = int(np.float64(_ROUNDING).view(np.int64))
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The sums of one side of a contrast as floats: `documents` (C,), the remaining ones (C, columns) or None."""
+    """The sums of one side of a contrast as floats: `documents` (C,), the remaining fields (C, columns) or None."""
 
     documents: FloatArray
     presence: FloatArray | None
@@ -53,23 +53,23 @@ SUMS = ("presence", "counts", "mass")
 
 @dataclass(slots=True, eq=False)
 class Statistics:
-    """Sums over the documents of each class, and over everything.
+    """Sums over the documents of each class, and over all documents.
 
     Attributes
     ----------
     documents : ExactSums
-        Sum of 1 (of the sample weights), one column.
+        Sum of the sample weights (1 by default), one column.
     presence, counts, mass : ExactSums or None
-        Sums of [x > 0], of x and of the represented row; None where the estimator doesn't need them.
+        Sums of [x > 0], of x and of the represented row; None if the estimator doesn't need them.
     n_classes : int
-        Row c is class c. Then follows one row for everything; where the represented row differs from class
-        to class, one for each class (everything, as class c represents it).
+        Row c is class c, followed by one row for all documents; if the represented row depends on the class, by one row
+        per class (all documents, as represented for class c).
 
     Notes
     -----
-    With K classes and V terms each table has K + 1 rows (2 K where rows are class-specific): 8 (K + 1) V bytes
-    plain, or 12 bytes a non-zero entry where a table would exceed 256 MB and that is smaller. 100 classes of
-    3,000,000 terms that each use a tenth of them take 0.4 GB a table; most estimators keep one table.
+    With K classes and V terms each table has K + 1 rows (2 K if rows are class-specific): 8 (K + 1) V bytes as a dense
+    array, or 12 bytes per non-zero entry if a dense table would exceed 256 MB and sparse storage is smaller. 100
+    classes of 3,000,000 terms that each use a tenth of them take 0.4 GB per table; most estimators keep one table.
 
     Examples
     --------
@@ -102,26 +102,26 @@ class Statistics:
         class_specific: bool = False,
         compact: bool = False,
     ) -> Statistics:
-        """Count documents.
+        """Sum documents.
 
         Parameters
         ----------
         rows : csr_array of shape (documents, columns)
             Counts, canonical and without stored zeros.
         labels : int array (documents,) or indicator matrix (documents, classes)
-            Class numbers, or for multi-label data which classes each document belongs to.
+            Class numbers, or membership for multi-label data.
         represent : function (rows, class) -> values of the represented rows, on the rows' own pattern
             Needed for "mass" only.
         n_classes : int
-            How many classes there are.
+            The number of classes.
         sums : sequence of {"presence", "counts", "mass"}
             Which sums to keep.
         weight : array (documents,), optional
-            Sample weights; a whole weight k gives the very bytes of k copies.
+            Sample weights; an integer weight k gives the same bytes as k copies.
         class_specific : bool, default=False
             Whether `represent` depends on the class.
         compact : bool, default=False
-            Keep the tables of a small batch sparse: adding them then touches their terms only.
+            Keep the tables of a small batch sparse, so that adding them touches their terms only.
         """
         members = _Members.of(labels, n_classes, rows.shape[0], weight)
         n = rows.shape[0]
@@ -150,7 +150,7 @@ class Statistics:
 
     @classmethod
     def empty(cls, n_classes: int, n_columns: int, sums: Sequence[str], class_specific: bool = False) -> Statistics:
-        """Return the statistics of no documents at all."""
+        """Return the statistics of no documents."""
 
         def table(rows: int, columns: int) -> ExactSums:
             return canonical_sums(ExactSums(csr_array((rows, columns), dtype=np.int64), 0, [0] * rows))
@@ -170,7 +170,7 @@ class Statistics:
         mine, theirs = self._tables(), other._tables()
         if mine.keys() != theirs.keys() or self.n_classes != other.n_classes:
             raise ValueError("Statistics with different sums or classes can't be combined.")
-        if in_place:  # a dry run on the entries that change: either all tables change or none does
+        if in_place:  # check all tables first: either all of them change or none
             for name in mine:
                 check_combining(*in_one_unit(mine[name], theirs[name]), sign)
         step = ExactSums.plus if sign > 0 else ExactSums.minus
@@ -194,9 +194,9 @@ class Statistics:
         return self._combined(other, -1, in_place=True)
 
     def gather(self, other: Statistics) -> None:
-        """Add other statistics in place, tables in the form they have; nothing is changed where a sum is too large.
+        """Add other statistics in place, keeping the storage of the tables; nothing changes on overflow.
 
-        What `+=` does, without a look at the whole of each table for the form that suits it: for adding many.
+        Like `+=`, without scanning each table for its best storage: for adding many.
         """
         mine, theirs = self._tables(), other._tables()
         if mine.keys() != theirs.keys() or self.n_classes != other.n_classes:
@@ -213,7 +213,7 @@ class Statistics:
     __hash__ = None  # type: ignore[assignment]
 
     def widened(self, columns: int) -> Statistics:
-        """Return the statistics of the same documents with columns appended that none of them has."""
+        """Return statistics with empty columns appended."""
         return self.with_tables(lambda table: table.widened(columns))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -224,7 +224,7 @@ class Statistics:
             setattr(self, name, value)
 
     def copy(self) -> Statistics:
-        """Return statistics that share no memory with these."""
+        """Return a deep copy."""
         return self._with({name: table.copy() for name, table in self._tables().items()})
 
     def _with(self, tables: dict[str, ExactSums]) -> Statistics:
@@ -232,7 +232,7 @@ class Statistics:
         return Statistics(tables["documents"], presence, counts, mass, self.n_classes)
 
     def with_tables(self, change: Callable[[ExactSums], ExactSums], documents: bool = False) -> Statistics:
-        """Return statistics whose tables of terms (and of documents) are what `change` makes of these."""
+        """Return statistics with `change` applied to the tables of terms (and of documents)."""
         tables = {
             name: change(table) if documents or name != "documents" else table for name, table in self._tables().items()
         }
@@ -253,14 +253,14 @@ class Statistics:
         return float(self.documents.real(self.documents.at()[-1, 0]))
 
     def contrast(self, columns: IntArray | None = None, classes: Sequence[int] | None = None) -> tuple[Side, Side]:
-        """Set every class against the rest: the sums inside it, and everything minus those.
+        """Contrast every class with the rest: return the sums inside it, and all documents' sums minus those.
 
         Parameters
         ----------
         columns : int array, optional
-            The columns wanted; all if None.
+            The columns to return; all if None.
         classes : sequence of int, optional
-            The classes wanted; all if None.
+            The classes to return; all if None.
         """
         chosen = list(range(self.n_classes)) if classes is None else list(classes)
         inside: dict[str, Any] = {}
@@ -287,9 +287,9 @@ def _side(sums: dict[str, Any]) -> Side:
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """Which documents count for which row of a table, how often, and scaled by what before rounding."""
+    """Membership of documents in the rows of a table, with integer and real sample weights."""
 
-    times: Any  # (documents, classes + 1) whole numbers: membership times whole sample weight
+    times: Any  # (documents, classes + 1) integers: membership times integer sample weight
     scale: FloatArray | None  # (documents,) real sample weights, multiplied in before rounding
     n_classes: int
     partition: bool  # whether every document belongs to exactly one class
@@ -312,13 +312,13 @@ class _Members:
         return cls((member, times), scale, n_classes, partition)
 
     def sums(self, z: csr_array) -> ExactSums:
-        """Sum rows by class, and all of them."""
+        """Sum rows by class, and over all classes."""
         member, times = self.times
         q, bits = self._fixed(z)
         k, v = self.n_classes, z.shape[1]
         if k <= 3 and fits_plain(k + 1, v) and q.nnz >= v:
             return ExactSums(self._plain_sums(q), bits)
-        if k <= 3 and 64 * q.nnz >= v:  # few of many columns: a table of all of them would cost more than the sums
+        if k <= 3 and 64 * q.nnz >= v:  # few of many columns: a dense table would cost more than the sums
             narrow, used = _in_used_columns(q)
             some = csr_array(self._plain_sums(narrow))
             return ExactSums(csr_array((some.data, used[some.indices], some.indptr), shape=(k + 1, v)), bits)
@@ -329,7 +329,7 @@ class _Members:
         return ExactSums(values, bits)
 
     def _plain_sums(self, q: csr_array) -> IntArray:
-        """Sum rows by class, and all of them, in one pass over the entries: a few additions each."""
+        """Sum rows by class, and over all classes, in one pass over the entries."""
         member, times = self.times
         if self.partition and self.n_classes <= 2:
             everything = q.T @ times
@@ -340,7 +340,7 @@ class _Members:
         return np.ascontiguousarray((q.T @ np.column_stack([member.toarray(), times])).T)
 
     def sums_by_class(self, rows: csr_array, represent: Represent) -> ExactSums:
-        """Sum rows that every class represents in its own way: inside each class, then everything for each."""
+        """Sum class-specific rows: inside each class, then over all documents for each class."""
         member, times = self.times
         parts: list[ExactSums] = []
         for c in range(self.n_classes):
@@ -354,7 +354,7 @@ class _Members:
         return ExactSums(csr_array(vstack(stacked, format="csr")), parts[0].bits, totals)
 
     def _fixed(self, z: csr_array) -> tuple[csr_array, int]:
-        """Round the entries to whole units; OverflowError where a class's sum would not fit."""
+        """Round the entries to units; OverflowError if a class's sum would not fit."""
         values = z.data if z.data.dtype.kind in "iub" else z.data.astype(np.float64, copy=False)
         if self.scale is not None:
             values = values * np.repeat(self.scale, np.diff(z.indptr))
@@ -381,7 +381,7 @@ class _Members:
 
 
 def _in_used_columns(q: csr_array) -> tuple[csr_array, IntArray]:
-    """Return rows without the columns that none of them has, and the columns that are left, ascending."""
+    """Drop unused columns; return the rows and the remaining columns, ascending."""
     is_used = np.zeros(q.shape[1], bool)
     is_used[q.indices] = True
     used = np.flatnonzero(is_used)
@@ -393,15 +393,15 @@ def _in_used_columns(q: csr_array) -> tuple[csr_array, IntArray]:
 def _all_whole(values: npt.NDArray[Any]) -> bool:
     if values.dtype.kind in "iub":
         return True
-    first = values[:64]  # fractions, where there are any, show at once
+    first = values[:64]  # fractions usually show early
     return bool((first == np.rint(first)).all()) and bool((values == np.rint(values)).all())
 
 
 def _rounded(values: FloatArray, top: float) -> IntArray:
     """Round to multiples of 2**-40, half to even.
 
-    Added to 1.5 * 2**52, a number below 2**51 is rounded by the processor and lies in the low bits: a third of the
-    time that rounding and converting take.
+    Adding 1.5 * 2**52 to a number below 2**51 lets the processor round it into the low bits: a third of the time of
+    rounding and converting.
     """
     units = values * float(1 << FRACTION_BITS)
     if top < 2.0**10:

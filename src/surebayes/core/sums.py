@@ -1,7 +1,7 @@
-"""Tables of exact sums: whole numbers in units of 1 or 2**-40, added and subtracted without rounding.
+"""Tables of exact sums: integers in units of 1 or 2**-40, added and subtracted without rounding.
 
-Float sums depend on their order. These do not: whole numbers are summed as int64; real numbers are rounded once to a
-multiple of 2**-40 and summed as int64 in that unit. Addition is then associative and subtraction undoes it to the last
+Float sums depend on their order. These do not: integers are summed as int64; real numbers are rounded once to a
+multiple of 2**-40 and summed as int64 in that unit. So addition is associative, and subtraction undoes it to the last
 bit.
 """
 
@@ -20,16 +20,16 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 FRACTION_BITS = 40
-"""Real numbers are kept as multiples of 2**-40, which leaves room for sums up to 8 million."""
+"""Real numbers are stored as multiples of 2**-40, which leaves room for sums up to 8 million."""
 
 DENSE_BYTES = 1 << 28
-"""A table is kept as a plain array up to this size; a larger one as sparse rows where that is smaller."""
+"""The size up to which a table is a dense array; a larger one is sparse if that is smaller."""
 
 _FRACTION = (1 << FRACTION_BITS) - 1
 
 
 class SumOverflow(OverflowError):
-    """A sum would not fit into 63 bits; `row` says which row of the table (a class, or everything)."""
+    """A sum would not fit into 63 bits; `row` is its row in the table (a class, or all documents)."""
 
     def __init__(self, row: int) -> None:
         super().__init__(
@@ -40,19 +40,19 @@ class SumOverflow(OverflowError):
 
 
 class ExactSums:
-    """A table of exact sums, one row for each class (then everything), one column for each term.
+    """A table of exact sums: one row per class (then all documents), one column per term.
 
     Parameters
     ----------
     values : int64 array or csr_array of shape (rows, columns)
         The sums in units of 2**-bits.
     bits : {0, 40}
-        0 while all sums are whole numbers.
+        0 while all sums are integers.
 
     Notes
     -----
-    A plain table costs 8 bytes an entry, a sparse one 12 bytes a non-zero entry. Adding a few documents to a
-    plain table touches their own terms only; adding to a sparse one copies it.
+    A dense table costs 8 bytes per entry, a sparse one 12 bytes per non-zero entry. Adding a few documents to a dense
+    table touches their own terms only; adding to a sparse one copies it.
     """
 
     __slots__ = ("bits", "totals", "values")
@@ -74,7 +74,7 @@ class ExactSums:
         return not isinstance(self.values, np.ndarray)
 
     def at(self, columns: IntArray | None = None, rows: Sequence[int] | None = None) -> IntArray:
-        """Return the sums of the named columns and rows (all if None) as a plain int64 array in units of 2**-bits."""
+        """Return the sums of some columns and rows (all if None) as a dense int64 array in units of 2**-bits."""
         chosen = list(range(self.shape[0])) if rows is None else list(rows)
         if not self.sparse:
             picked = self.values if rows is None else self.values[chosen]
@@ -90,7 +90,7 @@ class ExactSums:
         return dense
 
     def real(self, sums: IntArray) -> FloatArray:
-        """Turn sums in this table's unit into floats."""
+        """Convert sums in this table's unit to floats."""
         return np.asarray(sums * 2.0**-self.bits, np.float64)
 
     def real_totals(self) -> FloatArray:
@@ -98,15 +98,15 @@ class ExactSums:
         return np.array([t / (1 << self.bits) for t in self.totals])
 
     def plus(self, other: ExactSums, in_place: bool = False) -> ExactSums:
-        """Add another table; OverflowError, and nothing changed, where a sum would not fit."""
+        """Add another table; OverflowError, with nothing changed, if a sum would not fit."""
         return canonical_sums(_combine(*in_one_unit(self, other), 1, in_place))
 
     def minus(self, other: ExactSums, in_place: bool = False) -> ExactSums:
-        """Subtract another table; ValueError, and nothing changed, where a sum would go below zero."""
+        """Subtract another table; ValueError, with nothing changed, if a sum would become negative."""
         return canonical_sums(_combine(*in_one_unit(self, other), -1, in_place))
 
     def widened(self, columns: int) -> ExactSums:
-        """Return the table with columns of zeros appended, up to that many in all."""
+        """Return the table with zero columns appended, up to a total width."""
         rows, known = self.shape
         if self.sparse:
             parts = (self.values.data, self.values.indices, self.values.indptr)
@@ -116,7 +116,7 @@ class ExactSums:
         return canonical_sums(ExactSums(values, self.bits, self.totals))
 
     def copy(self) -> ExactSums:
-        """Return a table that shares no memory with this one."""
+        """Return a deep copy."""
         return ExactSums(self.values.copy(), self.bits, self.totals)
 
     def __eq__(self, other: object) -> bool:
@@ -149,7 +149,7 @@ def _row(values: csr_array, r: int) -> tuple[IntArray, IntArray]:
 
 
 def _row_totals(values: Any) -> tuple[int, ...]:
-    """Sum each row as a Python int: the halves apart, so that 2**63 is no limit."""
+    """Sum each row as a Python int, high and low halves separately, without overflow."""
     totals = []
     for r in range(values.shape[0]):
         row = values[r] if isinstance(values, np.ndarray) else _row(values, r)[1]
@@ -158,7 +158,7 @@ def _row_totals(values: Any) -> tuple[int, ...]:
 
 
 def in_one_unit(a: ExactSums, b: ExactSums) -> tuple[ExactSums, ExactSums]:
-    """Return two tables of one shape in the finer of their units."""
+    """Convert two tables of the same shape to the finer of their units."""
     if a.shape != b.shape:
         raise ValueError(f"Tables of sums of shapes {a.shape} and {b.shape} can't be combined.")
     return (a, b) if a.bits == b.bits else (in_fractions(a), in_fractions(b))
@@ -180,7 +180,7 @@ def _row_max(values: Any, r: int) -> int:
 
 
 def _combine(a: ExactSums, b: ExactSums, sign: int, in_place: bool) -> ExactSums:
-    """Add (or subtract) tables of one unit. No sum is ever negative, so a sign bit is the sign of a mistake."""
+    """Add or subtract tables of the same unit. Sums are never negative, so a sign bit reveals overflow."""
     totals = [s + sign * t for s, t in zip(a.totals, b.totals)]
     if a.sparse or not b.sparse:
         if a.sparse and not b.sparse:
@@ -204,16 +204,16 @@ def _combine(a: ExactSums, b: ExactSums, sign: int, in_place: bool) -> ExactSums
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """A sum of two tables of one unit that is known to fit, and is not written yet."""
+    """A sum of two tables of the same unit that is checked for overflow but not written yet."""
 
     table: ExactSums
-    places: IntArray | None  # in the plain table, flat; None: `sums` are all of a new table
+    places: IntArray | None  # flat indices in the dense table; None: `sums` is a complete new table
     sums: Any
     totals: list[int]
 
     @classmethod
     def of(cls, a: ExactSums, b: ExactSums) -> Addition:
-        """Add b to a; SumOverflow where a sum would not fit."""
+        """Add b to a; SumOverflow if a sum would not fit."""
         totals = [s + t for s, t in zip(a.totals, b.totals)]
         if a.sparse or not b.sparse or not a.values.flags.c_contiguous:
             return cls(a, None, _combine(a, b, 1, in_place=False).values, totals)
@@ -225,7 +225,7 @@ class Addition:
         return cls(a, places, sums, totals)
 
     def done(self) -> ExactSums:
-        """Write it: into the table where that is plain."""
+        """Write the sum, in place if the table is dense."""
         if self.places is None:
             return ExactSums(self.sums, self.table.bits, self.totals)
         self.table.values.reshape(-1)[self.places] = self.sums
@@ -244,12 +244,12 @@ def _refuse(sign: int, row: int) -> None:
 
 
 def fits_plain(rows: int, columns: int) -> bool:
-    """Whether a table of that shape is kept as a plain array whatever it holds."""
+    """Whether a table of that shape is always stored as a dense array."""
     return 8 * rows * columns <= DENSE_BYTES
 
 
 def canonical_sums(a: ExactSums) -> ExactSums:
-    """Choose unit and storage by content alone, so that equal sums are equal bytes whatever their history."""
+    """Choose unit and storage by content alone, so that equal sums are equal bytes regardless of history."""
     if a.bits and not any(t & _FRACTION for t in a.totals):
         stored = a.values.data if a.sparse else a.values
         if not (stored & _FRACTION).any():
@@ -267,13 +267,13 @@ def canonical_sums(a: ExactSums) -> ExactSums:
     if not smaller:
         return ExactSums(a.values.toarray(), a.bits, a.totals) if a.sparse else a
     values = a.values if a.sparse else csr_array(a.values)
-    index = get_index_dtype(maxval=max(stored_count, columns))  # adding up makes them wider now and then
+    index = get_index_dtype(maxval=max(stored_count, columns))  # addition sometimes widens the indices
     parts = values.data, values.indices.astype(index, copy=False), values.indptr.astype(index, copy=False)
     return ExactSums(csr_array(parts, shape=a.shape), a.bits, a.totals)
 
 
 def check_combining(a: ExactSums, b: ExactSums, sign: int) -> None:
-    """Raise what combining would raise, changing nothing."""
+    """Raise the errors of combining two tables without changing them."""
     if a.sparse or not b.sparse:
         _combine(a, b, sign, in_place=False)
         return
@@ -287,9 +287,9 @@ def check_combining(a: ExactSums, b: ExactSums, sign: int) -> None:
 
 
 def exact_total(values: FloatArray) -> Fraction:
-    """Add up doubles exactly; ``float`` of it is what `math.fsum` gives.
+    """Sum doubles exactly; ``float`` of the result equals `math.fsum`.
 
-    Numbers of one exponent are whole multiples of one unit: those are summed as integers, halves apart.
+    Numbers with the same exponent are integer multiples of one unit, and are summed as integers, halves separately.
 
     Examples
     --------
@@ -313,7 +313,7 @@ def exact_total(values: FloatArray) -> Fraction:
 
 
 def exact_dot(a: FloatArray, b: FloatArray) -> Fraction:
-    """Add up the products a * b exactly (Dekker: a product of doubles is the sum of two)."""
+    """Sum the products a * b exactly (Dekker: a product of doubles is the sum of two doubles)."""
     product = a * b
     split = float(2**27 + 1)
     a_high, b_high = split * a - (split * a - a), split * b - (split * b - b)

@@ -1,6 +1,6 @@
-"""Term weights: every weighting of the papers, from sums and rates.
+"""Term weights: all weightings of the papers, from sums and rates.
 
-Functions of presence take a `Contingency`; those of class-conditional document shares take a and b, the shares
+Functions of presence take a `Contingency`; functions of class-conditional document shares take a and b, the shares
 inside and outside a class.
 """
 
@@ -17,7 +17,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Contingency:
-    """Kim, Seo & Rim, Table 1: documents of a class and of the rest, with a term and without it.
+    """Kim, Seo & Rim, Table 1: documents of a class and of the rest, with and without a term.
 
     `inside` and `outside` are (classes, terms) document frequencies, `n_inside` and `n_outside` (classes, 1)
     numbers of documents.
@@ -48,7 +48,7 @@ def plain_inverse_document_frequency(frequency: FloatArray, n: float) -> FloatAr
 
 
 def absolute_log_odds(log_odds: FloatArray) -> FloatArray:
-    """Kolcz & Yih, eq. (4): ALO, the absolute weight that a classifier gives to the term."""
+    """Kolcz & Yih, eq. (4): ALO, the absolute weight of the term in a classifier."""
     return np.abs(log_odds)
 
 
@@ -118,19 +118,19 @@ NAMES = ("uniform", *UNSUPERVISED, "abs", "abs_idf", *SUPERVISED)
 
 
 def factors(weight: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """Split a weight's name into the names of its factors: Kolcz & Yih, eqs. (5)-(6)."""
+    """Split a weight's name into its factors: Kolcz & Yih, eqs. (5)-(6)."""
     names = () if weight is None else (weight,) if isinstance(weight, str) else tuple(weight)
     parts = [part for name in names for part in (("abs", "idf") if name == "abs_idf" else (name,))]
     return tuple(part for part in parts if part != "uniform")
 
 
 def is_supervised(weight: str | tuple[str, ...] | None) -> bool:
-    """Whether the weight needs to know the classes."""
+    """Whether the weight depends on labels."""
     return any(part not in UNSUPERVISED for part in factors(weight))
 
 
 def product(names: tuple[str, ...], table: Contingency | None, absolute: FloatArray | None = None) -> FloatArray | None:
-    """Kolcz & Yih, eq. (6): the product of the named weights, (terms,) or (classes, terms); None for no factor.
+    """Kolcz & Yih, eq. (6): the product of the named weights, (terms,) or (classes, terms); None without factors.
 
     `absolute` is the factor "abs".
     """
