@@ -108,5 +108,5 @@ def test_a_pool_of_the_first_form_is_named(tmp_path):
     body["version"] = 1
     body["estimator"]["state"]["views"] = {"$record": "HashedView", "fields": []}
     write_sealed(tmp_path / "m", body)
-    with pytest.raises(BadModel, match="is saved in the first form of its format: fit it anew"):
+    with pytest.raises(BadModel, match="was saved by an early release whose format is no longer read: fit it again"):
         sb.load(tmp_path / "m")

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from surebayes.classifiers.base import CountClassifier
 from surebayes.classifiers.delegating import DelegatingClassifier
-from surebayes.classifiers.learning import whole_or_not_at_all
+from surebayes.classifiers.learning import restore_on_error
 from surebayes.classifiers.opinion_pool import OpinionPoolNB
 from surebayes.classifiers.parameters import POSITIVE, Constraints
 from surebayes.classifiers.tuning_counts import Fold, SharedDocuments, folds_of
@@ -185,7 +185,7 @@ class TunedNB(DelegatingClassifier):
         self : object
             The fitted classifier.
         """
-        with whole_or_not_at_all(self):
+        with restore_on_error(self):
             documents = self._read(X, y, None, sample_weight)
             self._search(documents, y, order, sample_weight)
             self._learn(documents)

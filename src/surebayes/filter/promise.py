@@ -41,12 +41,12 @@ from surebayes.guarantees.certificate import (
     interval_confidence,
 )
 from surebayes.guarantees.certifying import certify, threshold_rule
-from surebayes.guarantees.independent import Groups, in_both_readings, one_each
+from surebayes.guarantees.independent import Groups, by_groups_and_rows, one_each
 from surebayes.guarantees.near_copies import Fingerprint, fingerprint, near_equal
 from surebayes.guarantees.order_statistics import (
     Mislabelled,
     confidence_of_renewal,
-    vouched_rate,
+    supported_rate,
 )
 from surebayes.metrics.significance import Interval, rate_interval
 from surebayes.pool.document import Rows
@@ -327,7 +327,7 @@ def tradeoff(session: Session, positive: str | None, confidence: float) -> dict[
         wanted = sorted({*range(POINTS // 4), *np.geomspace(1, len(negatives) - 1, POINTS).astype(int).tolist()})
     points: list[dict[str, Any]] = []
     for above in wanted:
-        threshold, rate = float(negatives[above]), vouched_rate(len(negatives), above, confidence)
+        threshold, rate = float(negatives[above]), supported_rate(len(negatives), above, confidence)
         if rate is None or (points and points[-1]["threshold"] == threshold):
             continue
         caught = len(positives) - int(np.searchsorted(positives, threshold, side="right"))
@@ -360,7 +360,7 @@ def _certify(
         return replace(made, renewal=terms.renewal, series_confidence=series)
     rule = threshold_rule(terms.anytime)
     in_turn = np.argsort(np.array(days), kind="stable")
-    threshold, allowed = in_both_readings(
+    threshold, allowed = by_groups_and_rows(
         rule, scores[in_turn], groups[in_turn], terms.max_fpr, confidence, terms.mislabelled
     )
     independent = len(np.unique(groups))

@@ -1,13 +1,13 @@
-"""Certificates without a fixed sample size: valid after every document, at every threshold, under optional stopping.
+"""Certificates without a fixed sample size: valid after every document, at every threshold, with optional stopping.
 
 For a fixed model and threshold, false alarms among independent known negatives are coin tosses. Bet against the claim
 "the rate is at least r" with the likelihood ratios of smaller rates p, mixed over p:
 
     E(n, k) = mean over p in (0, r] of (p / r)^k ((1 - p) / (1 - r))^(n - k).
 
-Where the claim is true, E is a supermartingale that starts at 1. So it ever reaches 1 / delta with probability at most
-delta (Ville's inequality), whoever chooses when to look. E falls as k grows, and k falls as the threshold rises: one
-process covers all thresholds. The lowest threshold with E >= 1 / delta is certified at all n at once, and so is the
+If the claim is true, E is a supermartingale that starts at 1, so it ever reaches 1 / delta with probability at most
+delta (Ville's inequality), no matter when it is inspected. E falls as k grows, and k falls as the threshold rises: one
+process covers all thresholds. The lowest threshold with E >= 1 / delta is certified for all n at once, and so is the
 lowest one ever certified.
 
 The mixture is p = r u^2 with u uniform, a Beta(1/2, 1) distribution cut at r. It gives E in closed form.
@@ -30,11 +30,11 @@ from surebayes.errors import NotEnoughNegatives, NotEnoughPositives, TooFewDocum
 from surebayes.guarantees.telling import new_names, numbers_of
 
 _SPARE, _DEVIATIONS = 100, 10
-"""Scores kept beyond the expected number above the threshold: a constant, and so many standard deviations."""
+"""Scores kept beyond the expected number above the threshold: a constant plus this many standard deviations."""
 _MANY = 100
-"""Scores from which on sorting is quicker than inserting each."""
+"""Batch size from which on sorting is faster than inserting each score."""
 _CHUNK = 256
-"""Moments of a certificate that are worked out together."""
+"""Moments of a certificate that are computed at a time."""
 
 
 def log_evidence(n: int, k: int, rate: float) -> float:
@@ -57,14 +57,14 @@ def _log_evidence(n: NDArray[Any], k: NDArray[Any], rate: float) -> NDArray[np.f
 
 
 class _Moments:
-    """The n from which on 0, 1, 2, ... negatives may lie above a certified threshold."""
+    """The n from which on 0, 1, 2, ... negatives are allowed above a certified threshold."""
 
     def __init__(self, rate: float, confidence: float) -> None:
         self.rate, self.enough = rate, -math.log1p(-confidence)
         self._known: NDArray[np.int64] = np.zeros(0, np.int64)
 
     def first(self, allowed: int) -> int:
-        """Return the first n at which so many may lie above."""
+        """Return the first n at which `allowed` negatives may be above the threshold."""
         while allowed >= len(self._known):
             self._extend()
         return int(self._known[allowed])
@@ -88,10 +88,10 @@ def _moments(rate: float, confidence: float) -> _Moments:
 
 
 class AnytimeCertificate:
-    r"""A threshold whose false-alarm rate is certified at all times at once, from the scores of known negatives.
+    r"""A threshold whose false-alarm rate is certified for all times at once, from the scores of known negatives.
 
-    Look after every document, stop when it looks good, go on later: with probability `confidence` no threshold that
-    was ever certified has a rate above `rate`. That holds for independent negatives, scored by one fixed model.
+    Look after every document, stop when the threshold is low enough, continue later: with probability `confidence`, no
+    threshold that was ever certified has a rate above `rate`. This holds for independent negatives and one fixed model.
 
     Parameters
     ----------
@@ -108,16 +108,16 @@ class AnytimeCertificate:
         The lowest threshold certified so far; infinite before the first one. A document is positive if its score is
         strictly above it.
     allowed : int
-        How many of the n negatives may lie above a threshold for it to be certified now; -1 if none can be.
+        The number of negatives allowed above a threshold that is certified now; -1 if none can be.
     needed : int
-        Negatives that the first certificate still needs; 0 from then on.
+        Negatives that the first certificate still needs; 0 afterwards.
     model : str or None
-        The model that `add` named; scores of another one are refused.
+        The model named in `add`; scores of any other model are rejected.
 
     Notes
     -----
-    Only scores just below the threshold are kept, as those above it need no more than a count. A million documents
-    at .1% or 1% take less than 20 kB. With `ids` eight bytes more for each document.
+    Only scores just below the threshold are stored, since those above it need only be counted. A million documents at
+    .1% or 1% take less than 20 kB; with `ids`, eight more bytes per document.
 
     Examples
     --------
@@ -142,24 +142,24 @@ class AnytimeCertificate:
         self.threshold = math.inf
         self.model: str | None = None
         self._moments = _moments(self.rate, self.confidence)
-        self._above = 0  # scores above the threshold: it never rises, so their number is enough
+        self._above = 0  # scores above the threshold: it never rises, so a count suffices
         self._near = array("d")  # the highest scores at or below the threshold, ascending
-        self._dropped = -math.inf  # the highest score that was dropped
+        self._dropped = -math.inf  # the highest dropped score
         self._told: set[int] = set()  # of named documents
         self._next = self._moments.first(0)
 
     def add(self, scores: ArrayLike, *, ids: Any = None, model: str | None = None) -> Self:
-        """Add the scores of known negatives, in the order in which they came; how they are batched changes nothing.
+        """Add the scores of known negatives in order of arrival; batching makes no difference.
 
         Parameters
         ----------
         scores : float or array-like of shape (n,)
             Scores without NaN.
         ids : str, or sequence of str, optional
-            What names each document: one that was added before does not count again.
+            Names of the documents: a repeated name does not count again.
         model : str, optional
-            What names the model that gave the scores. The certificate is about one model: once it is named, scores of
-            another are refused.
+            Name of the model that produced the scores. A certificate belongs to one model: once it is named, scores of
+            any other are rejected.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class AnytimeCertificate:
             values = values[new_names(self._told, numbers)]
             self._told.update(numbers)
         self.model = self.model if model is None else model
-        while self.n + len(values) >= self._next:  # one more may lie above: the only moments when the threshold falls
+        while self.n + len(values) >= self._next:  # one more may be above: only then can the threshold fall
             upto = self._next - self.n
             self._take(values[:upto])
             values = values[upto:]
@@ -194,7 +194,7 @@ class AnytimeCertificate:
         return self._next - self.n if self.allowed < 0 else 0
 
     def sentence(self, negatives: str = "negatives") -> str:
-        """Return the promise as a sentence; `negatives` is what the protected documents are called."""
+        """Return the promise as a sentence; `negatives` is the name of the protected documents."""
         if self.allowed < 0:
             return f"nothing certified yet: {self.needed:,} more known {negatives} are needed ({self.n:,} seen)"
         return (
@@ -205,7 +205,7 @@ class AnytimeCertificate:
     __str__ = sentence
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the whole state as plain values, for JSON."""
+        """Return the whole state as JSON values."""
         return {
             "rate": self.rate, "confidence": self.confidence, "n": self.n, "model": self.model,
             "threshold": None if math.isinf(self.threshold) else self.threshold,
@@ -215,11 +215,12 @@ class AnytimeCertificate:
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
-        """Rebuild what :meth:`to_dict` returned."""
+        """Restore the state from :meth:`to_dict`."""
         made = cls(state["rate"], state["confidence"])
         made.n, made.model = int(state["n"]), state.get("model")
         made.threshold = math.inf if state["threshold"] is None else float(state["threshold"])
-        top = [float(score) for score in reversed(state["top"])]  # of earlier releases: those above the threshold too
+        # earlier releases also stored the scores above the threshold
+        top = [float(score) for score in reversed(state["top"])]
         made._near = array("d", [score for score in top if score <= made.threshold])
         made._above = int(state.get("above", 0)) + len(top) - len(made._near)
         made._dropped = -math.inf if state["dropped"] is None else float(state["dropped"])
@@ -252,10 +253,10 @@ class AnytimeCertificate:
                 bisect.insort(self._near, score)
 
     def _certify(self) -> None:
-        """Allow one more score above the threshold, lower it if it may fall, and drop scores far below it."""
+        """Allow one more score above the threshold, lower the threshold if possible, and drop scores far below it."""
         self.allowed += 1
         self._next = self._moments.first(self.allowed + 1)
-        place = self.allowed - self._above  # of the threshold among the near scores, from the highest
+        place = self.allowed - self._above  # index of the threshold among the near scores, from the highest
         if place >= 0:
             lowest = self._near[-1 - place] if place < len(self._near) else self._dropped
             self.threshold = min(self.threshold, max(lowest, self._dropped))
@@ -281,11 +282,11 @@ def _allowed(n: int, rate: float, enough: float) -> int:
     return low
 
 
-# ---------------------------------------------------------------------- from scores that are there already
+# ---------------------------------------------------------------------- from existing scores
 
 
 def anytime_threshold(scores: ArrayLike, max_fpr: float, confidence: float) -> tuple[float, int]:
-    """Return the lowest threshold ever certified on the way through scores of negatives, and how many may lie above.
+    """Return the lowest threshold certified while reading the negatives' scores, and the number allowed above it.
 
     NotEnoughNegatives if there are too few for the first certificate.
 
@@ -298,7 +299,7 @@ def anytime_threshold(scores: ArrayLike, max_fpr: float, confidence: float) -> t
 
 
 def anytime_recall_threshold(scores: ArrayLike, min_recall: float, confidence: float) -> tuple[float, int]:
-    """Return the highest threshold ever certified for a recall, and how many positives may be missed.
+    """Return the highest threshold certified for a recall, and the number of positives that may be missed.
 
     The mirror image of :func:`anytime_threshold`.
 
@@ -321,7 +322,7 @@ def _lowest(scores: ArrayLike, rate: float, confidence: float, error: type[TooFe
 
 
 def anytime_rate(n: int, confidence: float) -> float | None:
-    """Return the smallest rate, to three digits, that n negatives can vouch for at all times; None for none.
+    """Return the smallest rate, to three digits, that n negatives certify at all times; None if there is none.
 
     Examples
     --------

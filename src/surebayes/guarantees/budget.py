@@ -1,18 +1,18 @@
-"""A budget of false alarms: a bound that holds whatever comes.
+"""A budget of false alarms: a bound that holds for any stream.
 
 A certificate is about documents like the held-out ones, and documents change. A budget makes another kind of promise.
-It keeps a debt: every false alarm costs 1, every document known to be negative pays `rate` back, never below 0.
-Nothing is flagged while one more alarm would take the debt past `burst`. Then **any** stretch of n known negatives
-holds at most burst + rate n alarms, under drift, attack or a wrong calibration:
+It keeps a debt: every false alarm costs 1, every document known to be negative pays back `rate`, down to 0. Nothing is
+flagged while one more alarm would raise the debt above `burst`. Then **any** stretch of n known negatives contains at
+most burst + rate n alarms, under drift, attack or a wrong calibration:
 
-    the debt never passes the burst, starts the stretch at 0 or above, and falls by at most `rate` a document;
+    the debt never exceeds the burst, starts the stretch at 0 or above, and falls by at most `rate` per document;
     so alarms - rate n <= debt at the end - debt at the start <= burst.
 
-Alarms count when the truth becomes known. Those that are still unknown when a document is judged, the ones *in flight*,
-can take the debt past the burst by their number; it isn't cut there, and the bound grows by exactly these.
+Alarms count once their correct labels are known. Those *in flight*, still unlabelled when a document is judged, can
+raise the debt above the burst by their number; the debt isn't capped there, and the bound grows by exactly that number.
 
-Everything is counted in whole units of 2^-40, so sums are exact. The module needs nothing but the standard library:
-the command that judges one message imports it too.
+Everything is counted in integer units of 2^-40, so sums are exact. The module needs only the standard library, because
+`surebayes filter` imports it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from numbers import Real
 from typing import Any
 
 UNITS_OF_ONE = 1 << 40
-"""Units that an alarm costs; a rate is rounded down to one of them."""
+"""Units that an alarm costs; rates are rounded down to whole units."""
 LIFTED_SHARE, LIFTED_POWER = 0.4, 1.5
-"""How far debt lifts a threshold, see `lifted`. Chosen on SpamAssassin and Enron-Spam in the order of time: a threshold
-that stays flat until the burst is spent keeps the same bound with a recall of .69 to .85, this one with .83 to .98. On
-harder streams more lift is better (`benchmarks/choose_lift.py`); docs/guarantee.md says what it would cost on mail."""
+"""The lift of the threshold by debt, see `lifted`. Chosen on SpamAssassin and Enron-Spam in chronological order: a
+threshold that stays flat until the burst is spent keeps the same bound with a recall of .69 to .85, this one with .83
+to .98. On harder streams more lift is better (`benchmarks/choose_lift.py`); docs/guarantee.md has its cost on mail."""
 
 
 @dataclass(frozen=True)
 class AlarmBound:
-    """What a budget promises at a moment, and how much of it is used.
+    """The promise of a budget at one moment, and its current use.
 
     Attributes
     ----------
@@ -42,9 +42,9 @@ class AlarmBound:
     debt : float
         What earlier alarms still cost.
     left : int
-        Alarms before the budget falls mute.
+        Alarms before the budget is spent and the filter mute.
     alarms, negatives : int
-        Counted so far.
+        Totals so far.
     in_flight : int
         Positive answers without a known label yet.
 
@@ -63,7 +63,7 @@ class AlarmBound:
     in_flight: int = 0
 
     def sentence(self, negatives: str = "negatives") -> str:
-        """Return the promise as a sentence; `negatives` is what the protected documents are called."""
+        """Return the promise as a sentence; `negatives` is the name of the protected documents."""
         return (
             f"in any stretch of n known {negatives} at most {self.burst:g} + {percent(self.rate)} n alarms, whatever "
             f"comes, and those in flight ({self.in_flight:,} now)"
@@ -72,12 +72,12 @@ class AlarmBound:
     __str__ = sentence
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields as plain values."""
+        """Return all fields as JSON values."""
         return asdict(self)
 
 
 def percent(share: float) -> str:
-    """Write a share in percent, with as many digits as it has and no more.
+    """Format a share in percent, with all of its significant digits.
 
     Examples
     --------
@@ -88,31 +88,31 @@ def percent(share: float) -> str:
 
 
 class AlarmBudget:
-    """Counts false alarms against what was promised, exactly.
+    """An exact account of false alarms against a promise.
 
     Call :meth:`record` once for every document that turns out to be negative, in the order in which that becomes known,
-    and flag nothing while :attr:`mute` is true. Then any stretch of n known negatives holds at most
-    ``burst + rate * n`` alarms and those in flight, whatever the stream.
+    and flag nothing while :attr:`mute` is true. Then any stretch of n known negatives contains at most ``burst + rate *
+    n`` alarms plus those in flight, for any stream.
 
     Parameters
     ----------
     rate : float, default=0.001
-        Alarms a known negative pays for, in (0, 1); rounded down to a multiple of 2^-40.
+        Alarms that one known negative pays for, in (0, 1); rounded down to a multiple of 2^-40.
     burst : float, default=5
-        Alarms that may come at once; at least 1.
+        Alarms that may occur at once; at least 1.
 
     Attributes
     ----------
     debt : float
-        What earlier alarms still cost: 0 after a long quiet time.
+        What earlier alarms still cost: 0 after enough negatives without alarms.
     lift : float
-        debt / burst, between 0 and 1: how far a threshold should be raised on the way to silence.
+        debt / burst, between 0 and 1: how far to raise the threshold.
     mute : bool
-        Whether one more alarm would pass the burst.
+        Whether one more alarm would exceed the burst.
     left : int
-        How many alarms in a row there may be before it is mute.
+        Number of consecutive alarms before it is mute.
     alarms, negatives : int
-        Recorded so far.
+        Totals so far.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class AlarmBudget:
         Parameters
         ----------
         alarm : bool
-            Whether it had been flagged.
+            Whether it was flagged.
         """
         flagged = bool(alarm)
         self._debt_units = max(self._debt_units - self._rate_units, 0) + flagged * UNITS_OF_ONE
@@ -158,7 +158,7 @@ class AlarmBudget:
         self.alarms += flagged
 
     def pay(self, negatives: int) -> None:
-        """Count so many known negatives at once, none of which had been flagged.
+        """Count several known negatives that were not flagged.
 
         Examples
         --------
@@ -182,7 +182,7 @@ class AlarmBudget:
         return min(self._debt_units / self._burst_units, 1.0)
 
     def expected_lift(self, alarms: float) -> float:
-        """Return the lift as it will be if so many answers in flight turn out to be alarms, at most 1.
+        """Return the lift if this many answers in flight turn out to be alarms, at most 1.
 
         Examples
         --------
@@ -193,27 +193,27 @@ class AlarmBudget:
 
     @property
     def mute(self) -> bool:
-        """Whether one more alarm would pass the burst."""
+        """Whether one more alarm would exceed the burst."""
         return self._spare_units < UNITS_OF_ONE
 
     @property
     def left(self) -> int:
-        """How many alarms in a row there may be before it is mute."""
+        """Number of consecutive alarms before it is mute."""
         beyond_one = self._spare_units - UNITS_OF_ONE
         return 0 if beyond_one < 0 else 1 + beyond_one // (UNITS_OF_ONE - self._rate_units)
 
     @property
     def _spare_units(self) -> int:
-        """What is left of the burst when the next negative has paid."""
+        """The remaining burst after the payment of the next negative."""
         return self._burst_units - max(self._debt_units - self._rate_units, 0)
 
     def negatives_until_heard(self) -> int:
-        """Return how many quiet known negatives it takes until something can be flagged again; 0 if nothing is mute."""
+        """Return the number of negatives without alarms until something can be flagged again; 0 unless mute."""
         missing = UNITS_OF_ONE - self._spare_units
         return -(-missing // self._rate_units) if missing > 0 else 0
 
     def bound(self, in_flight: int = 0) -> AlarmBound:
-        """Return the promise as it stands.
+        """Return the promise at this moment.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class AlarmBudget:
         return AlarmBound(self.rate, self.burst, self.debt, self.left, self.alarms, self.negatives, in_flight)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the state as values that JSON knows; the debt in whole units, so nothing is rounded."""
+        """Return the state as JSON values; the debt in integer units, without rounding."""
         return {
             "rate": self.rate,
             "burst": self.burst,
@@ -234,7 +234,7 @@ class AlarmBudget:
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> AlarmBudget:
-        """Rebuild what :meth:`to_dict` returned."""
+        """Restore the state from :meth:`to_dict`."""
         budget = cls(state["rate"], state["burst"])
         counts = [state[name] for name in ("debt_units", "alarms", "negatives")]
         if not all(type(count) is int and count >= 0 for count in counts) or counts[1] > counts[2]:
@@ -271,8 +271,8 @@ def _units(value: float, name: str) -> int:
 def lifted(base: float, positives: Sequence[float], lift: float) -> float:
     """Raise a threshold with the debt, to a quantile of recent positives' scores; never lower it.
 
-    The quantile is ``0.4 * lift ** 1.5``: a small debt costs next to nothing, a full one at most two fifths of the
-    positives. Only the order of the scores matters, so any increasing map of them gives the same answers.
+    The quantile is ``0.4 * lift ** 1.5``: a small debt costs almost no recall, a full one at most two fifths of the
+    positives. Only the order of the scores matters, so any increasing transformation of them gives the same answers.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ def lifted(base: float, positives: Sequence[float], lift: float) -> float:
 
 
 def lifted_place(lift: float, positives: int) -> int:
-    """Return which of so many positives, in the order of their scores, a debt lifts the threshold to.
+    """Return the index, among positives sorted by score, to which a debt lifts the threshold.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""BudgetedThreshold: any classifier on a stream, with a bound on false alarms that no drift can break."""
+"""BudgetedThreshold: any classifier on a stream, with a bound on false alarms that survives drift."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from surebayes.text.documents import places_among, plain_documents
 __all__ = ["BudgetedThreshold"]
 
 _FOLDS = 5
-_CALM = 0.5  # up to this share of the burst, known negatives move the threshold
+_CALM = 0.5  # up to this share of the burst, known negatives update the threshold
 
 
 def _inner_has(name: str) -> Any:
@@ -47,32 +47,33 @@ def _inner_has(name: str) -> Any:
 
 
 class BudgetedThreshold(ThresholdedClassifier):
-    """A classifier on a stream with a bound on its false alarms, whatever comes.
+    """A classifier on a stream with a bound on its false alarms, for any stream.
 
     A certificate holds for rows like the held-out ones. This threshold is for streams that change: it keeps an
-    :class:`AlarmBudget`, moves with every truth that becomes known, rises while there is debt, and falls mute rather
-    than spend more than `burst`. In any stretch of n known negatives there are at most ``burst + rate * n`` false
-    alarms, and those whose truth was still unknown when a row was judged: under drift, attack, or a classifier that is
-    no good.
+    :class:`AlarmBudget`, is updated with every known label, rises with debt, and flags nothing rather than spend more
+    than `burst`. Any stretch of n known negatives contains at most ``burst + rate * n`` false alarms, plus those still
+    unlabelled when a row was judged: under drift, attack, or with a useless classifier.
 
     The threshold itself is the order statistic of the scores that known negatives got before they were learnt
-    (:class:`~surebayes.guarantees.prequential.PrequentialThreshold`): measured, not guaranteed. It decides how much is
-    found; the budget decides how much may go wrong. Negatives that come while more than half of the burst is spent
-    don't move it, so that an attack leaves no trace once its debt is paid.
+    (:class:`~surebayes.guarantees.prequential.PrequentialThreshold`): measured, not guaranteed. It determines the
+    recall; the budget limits the alarms. Negatives that arrive while more than half of the burst is spent don't update
+    it, so an attack leaves no trace once its debt is paid.
 
     Parameters
     ----------
     estimator : classifier
-        Anything with `decision_function`, or else `predict_log_proba` or `predict_proba` (then log-odds are taken).
+        Any classifier with `decision_function`, or else `predict_log_proba` or `predict_proba` (then log-odds are
+        used).
     rate : float, default=0.001
-        Alarms that a known negative pays for, in (0, 1).
+        Alarms that one known negative pays for, in (0, 1).
     burst : float, default=5
-        Alarms that may come at once; at least 1.
+        Alarms that may occur at once; at least 1.
     confidence : float, default=0.5
-        With which the threshold keeps to `rate` on scores like those so far; low values find more and spend more.
+        The confidence with which the threshold keeps to `rate` on scores like past ones; low values give more recall
+        and spend more.
     pos_label : label, default=None
-        The class whose false alarms are limited. None: the second of two classes; with more classes, and with
-        indicator labels, each class has a threshold and a budget. ``classes_[0]`` of two classes negates the score.
+        The class whose false alarms are limited. None: the second of two classes; with more classes, or indicator
+        labels, each class has a threshold and a budget. With ``classes_[0]`` of two classes, the score is negated.
 
     Attributes
     ----------
@@ -81,11 +82,11 @@ class BudgetedThreshold(ThresholdedClassifier):
     classes_ : ndarray
         Labels.
     budget_ : AlarmBudget, or dict of label to AlarmBudget
-        Debt, alarms and known negatives; one for each class if there are several thresholds.
+        Debt, alarms and known negatives; one per class if there are several thresholds.
     threshold_ : float, or ndarray of shape (K,)
-        The threshold of now: positive is what scores strictly above it, see :meth:`scores`. Infinite while mute.
+        The current threshold: scores strictly above it are positive, see :meth:`scores`. Infinite while mute.
     certificate_ : Certificate or Certificates
-        What is promised now, and what it rests on.
+        The current promise and its evidence.
 
     Examples
     --------
@@ -115,19 +116,19 @@ class BudgetedThreshold(ThresholdedClassifier):
     # ------------------------------------------------------------------ learning
 
     def fit(self, X: Any, y: Any) -> BudgetedThreshold:
-        """Warm up: fit the classifier, and place the threshold by scores out of fold. The budget starts without debt.
+        """Warm up: fit the classifier, and set the threshold by out-of-fold scores. The budget starts without debt.
 
         Parameters
         ----------
         X : array-like, sparse matrix or sequence of length n
-            Rows, in whatever form the classifier takes.
+            Rows of any form that the classifier accepts.
         y : array-like of shape (n,) or (n, K)
             Labels or indicators.
 
         Returns
         -------
         BudgetedThreshold
-            Itself.
+            The fitted object.
         """
         self._check_parameters()
         X, labels = self._checked(X, y)
@@ -159,7 +160,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         return X, labels
 
     def _out_of_fold(self, X: Any, labels: NDArray[Any]) -> Floats | None:
-        """Return scores by models that did not learn the rows; None where a class has one row only."""
+        """Return out-of-fold scores; None if a class has only one row."""
         plain = labels.ndim == 1
         fewest = int(np.unique(labels, return_counts=True)[1].min()) if plain else labels.shape[0]
         if fewest < 2:
@@ -177,7 +178,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         return scores
 
     def _begin(self, kind: Kind, labels: NDArray[Any]) -> None:
-        """Start with empty budgets for the classes of the fitted classifier."""
+        """Create empty budgets for the classes of the fitted classifier."""
         self._kind: Kind = kind
         self.classes_ = np.arange(labels.shape[1]) if kind == "multilabel" else np.asarray(self.estimator_.classes_)
         self._targets = target_columns(self.classes_, kind, self.pos_label)
@@ -185,7 +186,7 @@ class BudgetedThreshold(ThresholdedClassifier):
             warn_once(self.classes_.tolist(), self.classes_.tolist()[1], "give pos_label", stacklevel=3)
         self._budgets = [AlarmBudget(self.rate, self.burst) for _ in self._targets]
         self._calibrations = [PrequentialThreshold(self.rate, self.confidence) for _ in self._targets]
-        self._found = [0] * len(self._targets)  # flagged rows that are known to be positive
+        self._found = [0] * len(self._targets)  # flagged rows known to be positive
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
@@ -201,16 +202,16 @@ class BudgetedThreshold(ThresholdedClassifier):
         y : array-like of shape (n,) or (n, K)
             Their true labels.
         flagged : array-like of shape (n,) or (n, K), optional
-            Earlier answers: those of :meth:`predict`, or booleans that are true where the positive class was called.
-            None: the present answers of :meth:`predict`. Give it if rows were judged before further labels became
-            known, otherwise alarms go uncounted.
+            Earlier answers: those of :meth:`predict`, or booleans that are true for the positive class. None: the
+            current answers of :meth:`predict`. Pass it if rows were judged before further labels became known;
+            otherwise alarms go uncounted.
         classes : array-like, optional
-            All labels, needed by the first call without :meth:`fit` unless `y` has them all.
+            All labels; required by the first call without :meth:`fit`, unless `y` contains them all.
 
         Returns
         -------
         BudgetedThreshold
-            Itself.
+            The fitted object.
         """
         X, labels = self._checked(X, y)
         if not hasattr(self, "classes_"):
@@ -219,7 +220,7 @@ class BudgetedThreshold(ThresholdedClassifier):
             return self
         columns = by_class(finite(self._raw(X)), self._kind)
         truth, alarms = self._understood(columns, labels, flagged)
-        self.estimator_.partial_fit(X, labels)  # if this fails nothing was recorded
+        self.estimator_.partial_fit(X, labels)  # if this fails, nothing was recorded
         self._record(columns, truth, alarms)
         return self
 
@@ -245,16 +246,16 @@ class BudgetedThreshold(ThresholdedClassifier):
         Parameters
         ----------
         scores : array-like of shape (n,), or (n, K) if there are several thresholds
-            What :meth:`scores` gave when the rows were judged; finite.
+            The output of :meth:`scores` when the rows were judged; finite.
         y : array-like of shape (n,) or (n, K)
             Their true labels.
         flagged : array-like of shape (n,) or (n, K), optional
-            Earlier answers, as in :meth:`partial_fit`. None: those of the present threshold.
+            Earlier answers, as in :meth:`partial_fit`. None: those of the current threshold.
 
         Returns
         -------
         BudgetedThreshold
-            Itself.
+            The fitted object.
         """
         check_is_fitted(self, "classes_")
         values, labels = np.atleast_1d(finite(scores)), known_labels(y)
@@ -291,11 +292,11 @@ class BudgetedThreshold(ThresholdedClassifier):
         return alarms
 
     def _record(self, columns: Floats, truth: NDArray[np.bool_], alarms: NDArray[np.bool_]) -> None:
-        """Count known rows in the budgets, and let them move the thresholds.
+        """Count known rows in the budgets, and update the thresholds.
 
-        Negatives that come while much of the burst is spent don't move a threshold. Debt doesn't depend on the score of
-        the row that comes next, so this is no choice by score; but in an attack most rows come while there is debt, and
-        the threshold is back where it was as soon as the debt is paid.
+        Negatives that arrive while much of the burst is spent don't update a threshold. Debt doesn't depend on the
+        score of the next row, so rows are not selected by score; but during an attack most rows arrive with debt, and
+        the threshold is unchanged once the debt is paid.
         """
         for k, (c, budget, calibration) in enumerate(zip(self._targets, self._budgets, self._calibrations)):
             self._found[k] += int((truth[:, c] & alarms[:, c]).sum())
@@ -305,11 +306,11 @@ class BudgetedThreshold(ThresholdedClassifier):
                 if not positive:
                     budget.record(alarm)
 
-    # ------------------------------------------------------------------ answers
+    # ------------------------------------------------------------------ predictions
 
     @property
     def budget_(self) -> Any:
-        """The budget, or one for each class by its label."""
+        """The budget, or a dict of one per class by label."""
         check_is_fitted(self, "classes_")
         if len(self._targets) == 1:
             return self._budgets[0]
@@ -317,16 +318,16 @@ class BudgetedThreshold(ThresholdedClassifier):
 
     @property
     def threshold_(self) -> Any:
-        """The threshold of now."""
+        """The current threshold."""
         return self.threshold_with(0)
 
     def threshold_with(self, in_flight: Any) -> Any:
-        """Return the threshold of now where positive answers are in flight.
+        """Return the threshold given positive answers in flight.
 
         Parameters
         ----------
         in_flight : int, or array of int of shape (K,)
-            How many, see :meth:`predict`.
+            Their number, see :meth:`predict`.
 
         Returns
         -------
@@ -343,13 +344,13 @@ class BudgetedThreshold(ThresholdedClassifier):
         thresholds = np.full(len(self.classes_), np.inf)
         for c, budget, calibration, found in zip(self._targets, self._budgets, self._calibrations, self._found):
             if not budget.mute:
-                wrong = budget.alarms / (budget.alarms + found + 1)  # of the positive answers so far
+                wrong = budget.alarms / (budget.alarms + found + 1)  # share of false alarms among positive answers
                 thresholds[c] = calibration.lifted(budget.expected_lift(wrong * int(waiting[c])))
         return thresholds
 
     @property
     def certificate_(self) -> Any:
-        """What is promised now; one for each class if there are several thresholds."""
+        """The current promise; one per class if there are several thresholds."""
         check_is_fitted(self, "classes_")
         several = [self._certificate(k) for k in range(len(self._targets))]
         return several[0] if len(several) == 1 else Certificates({each.pos_label: each for each in several})
@@ -381,23 +382,23 @@ class BudgetedThreshold(ThresholdedClassifier):
         )
 
     def predict(self, X: Any, in_flight: Any = 0) -> Any:
-        """Call positive what scores strictly above the threshold of now; nothing while the budget is mute.
+        """Predict labels: positive if the score exceeds the current threshold; nothing while the budget is mute.
 
-        Rows of one call are judged alike, as if in parallel: each is in flight for all remaining ones.
+        Rows of one call are judged as if in parallel: each is in flight for all remaining ones.
 
         Parameters
         ----------
         X : array-like, sparse matrix or sequence of length n
             Rows.
         in_flight : int, or array of int of shape (K,)
-            Positive answers (of each class) with labels to come: the debt that they are likely to become
-            lifts the threshold in advance. The bound holds with any number.
+            Positive answers (of each class) without labels yet: the debt they are likely to cause lifts the threshold
+            in advance. The bound holds for any number.
 
         Returns
         -------
         ndarray of shape (n,) or (n, K)
-            Labels. With a threshold for each class: the class of highest score among those above their threshold,
-            "unsure" (-1 for numbers) above none; for indicator labels, all that are above.
+            Labels. With a threshold per class: the class of highest score among those above their threshold, "unsure"
+            (-1 for numeric labels) if none is; for indicator labels, all that are above.
         """
         check_is_fitted(self, "classes_")
         columns = by_class(self._raw(X), self._kind)
@@ -408,7 +409,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         return self.classes_[choice] if single else with_unsure(self.classes_, choice, doubt, None)
 
     def _called(self, columns: Floats) -> NDArray[np.bool_]:
-        """Return which classes are called for which rows, at the thresholds of now."""
+        """Return a mask of the classes called positive for each row, at the current thresholds."""
         above: NDArray[np.bool_] = columns > self._thresholds()
         if self._kind == "multilabel" or len(self._targets) == 1:
             return above
@@ -417,7 +418,7 @@ class BudgetedThreshold(ThresholdedClassifier):
 
     @_inner_has("predict_proba")
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classifier itself.
+        """Return the classifier's own probabilities.
 
         Parameters
         ----------
@@ -432,7 +433,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         return self._own_probabilities(X)
 
     def predict_one(self, x: Any) -> Any:
-        """Answer for one row, as streaming libraries have it.
+        """Predict one row: the convention of streaming libraries.
 
         Parameters
         ----------
@@ -443,7 +444,7 @@ class BudgetedThreshold(ThresholdedClassifier):
 
     @_inner_has("partial_fit")
     def learn_one(self, x: Any, y: Any) -> BudgetedThreshold:
-        """Take one row whose truth has become known, as streaming libraries have it.
+        """Learn one row with its label: the convention of streaming libraries.
 
         Parameters
         ----------

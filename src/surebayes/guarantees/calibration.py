@@ -1,8 +1,8 @@
-"""Probabilities from held-out scores, that stay away from 0 and 1 as far as the evidence does.
+"""Probabilities from held-out scores, no closer to 0 and 1 than the evidence allows.
 
-A naive Bayes score is a good ranking and a bad probability: on long documents it says 0 or 1 to the last digit. Here a
-monotone map is fitted on scores that the model was not trained on. n rows can't tell a probability below 1/(n + 2)
-from 0, so no probability comes closer to 0 or 1 than that.
+A Naive Bayes score ranks well but is a bad probability: on long documents it is 0 or 1 to the last digit. Here a
+monotone map is fitted to scores that the model was not trained on. n rows can't distinguish a probability below 1/(n +
+2) from 0, so no probability comes closer to 0 or 1 than that.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class ProbabilityMap:
     Attributes
     ----------
     method : {"logistic", "isotonic"}
-        How it was fitted.
+        The method of the fit.
     knots, values : tuple of float
-        "isotonic": points of the piecewise linear map, flat outside. "logistic": knots are (centre, scale) and values
-        (slope, intercept) of the log-odds slope * (score - centre) / scale + intercept.
+        "isotonic": points of the piecewise linear map, constant outside. "logistic": knots are (center, scale) and
+        values (slope, intercept) of the log-odds slope * (score - center) / scale + intercept.
     floor : float
-        Smallest probability given, and the distance kept from 1.
+        Smallest probability, and the distance kept from 1.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class ProbabilityMap:
     floor: float
 
     def __call__(self, scores: ArrayLike) -> Floats:
-        """Probability of the positive class for each score."""
+        """Return the probability of the positive class for each score."""
         values = np.asarray(scores, dtype=np.float64)
         if self.method == "logistic":
             (centre, scale), (slope, intercept) = self.knots, self.values
@@ -58,12 +58,12 @@ class ProbabilityMap:
         return np.asarray(np.clip(chance, self.floor, 1 - self.floor), dtype=np.float64)
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as values that JSON knows."""
+        """Return all fields as JSON values."""
         return {"method": self.method, "knots": list(self.knots), "values": list(self.values), "floor": self.floor}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> ProbabilityMap:
-        """Rebuild what :meth:`to_dict` gave."""
+        """Restore a map from :meth:`to_dict`."""
         return cls(fields["method"], tuple(fields["knots"]), tuple(fields["values"]), fields["floor"])
 
 
@@ -73,12 +73,12 @@ def fit_probability(scores: ArrayLike, positive: ArrayLike, method: str = "logis
     Parameters
     ----------
     scores : array-like of shape (n,)
-        Finite scores of rows that the model was not trained on, with the class shares that are to be expected.
+        Finite scores of rows that the model was not trained on, with the class shares expected in use.
     positive : array-like of bool, shape (n,)
         Whether the row is positive; rows of both classes are needed.
     method : {"logistic", "isotonic"}, default="logistic"
-        "logistic": Platt's sigmoid with his smoothed targets, two parameters, good from a hundred rows on. "isotonic":
-        any increasing map, good from a few thousand rows on.
+        "logistic": Platt's sigmoid with his smoothed targets; two parameters, good from a hundred rows on. "isotonic":
+        any increasing map; good from a few thousand rows on.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def fit_probability(scores: ArrayLike, positive: ArrayLike, method: str = "logis
 
 
 def constant_probability(positive: ArrayLike) -> ProbabilityMap:
-    """Return the map for rows of one class only, where scores can't say more: one extreme, as far as n rows vouch.
+    """Return the map for rows of one class only, which is constant: as extreme as n rows can support.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def constant_probability(positive: ArrayLike) -> ProbabilityMap:
 
 
 def _logistic(scores: Floats, positive: NDArray[np.bool_]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Platt's sigmoid by Newton's method with halved steps; the targets are smoothed, so there always is an optimum."""
+    """Fit Platt's sigmoid by Newton's method with step halving; smoothed targets guarantee that an optimum exists."""
     centre, scale = float(np.mean(scores)), float(np.std(scores)) or 1.0
     x = (scores - centre) / scale
     positives = int(positive.sum())
@@ -144,15 +144,15 @@ def _logistic(scores: Floats, positive: NDArray[np.bool_]) -> tuple[tuple[float,
         if size <= 1e-10 or now - new <= 1e-12 * abs(now):
             break
         slope, intercept, now = slope - size * float(step[0]), intercept - size * float(step[1]), new
-    if slope < 0:  # the ranking is worse than chance: the best map that never decreases is flat
+    if slope < 0:  # the ranking is worse than chance: the best non-decreasing map is constant
         slope, intercept = 0.0, float(special.logit(target.mean()))
     return (centre, scale), (slope, intercept)
 
 
 def _isotonic(scores: Floats, positive: NDArray[np.bool_]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Pool adjacent violators, with one made-up positive below all rows and one made-up negative above them.
+    """Pool adjacent violators, with a pseudo-positive below all rows and a pseudo-negative above them.
 
-    The made-up rows keep the ends away from 0 and 1; the points of the map are the blocks' mean scores.
+    The pseudo-rows keep the ends away from 0 and 1; the points of the map are the blocks' mean scores.
     """
     distinct, group = np.unique(scores, return_inverse=True)
     count = np.bincount(group).astype(float)

@@ -1,7 +1,7 @@
 """Certificates: the promises of a threshold, and their assumptions.
 
-A certificate is a plain object that every program can show, store as JSON and read back. It says which promises it
-makes and what each rests on:
+A certificate is a plain object that any program can show, store as JSON and read back. It contains its promises and the
+assumption of each:
 
 - "at most 0.1% of negatives like these, confidence 95%": exact for documents drawn as the held-out ones were;
 - "prequential: measured, not guaranteed": from scores that documents got before their labels were known;
@@ -28,7 +28,7 @@ EXACT = (
 )
 APPROXIMATE = "approximate: refitted model, no guarantee (scores come from models of other folds)"
 CORRECTED = "corrected: measured, not guaranteed (misjudged rows of the reserve were learnt; their old scores count)"
-UNRECOGNISED = "unknown: measured, not guaranteed (documents were learnt that can't be told from calibration rows)"
+UNRECOGNISED = "unknown: measured, not guaranteed (learnt documents can't be distinguished from calibration rows)"
 PREQUENTIAL = "prequential: measured, not guaranteed (each score is from before its row was learnt)"
 
 HOLDS, MEASURED, RENEWED, REVOKED = STATES = ("holds", "measured, not guaranteed", "being renewed", "revoked")
@@ -42,17 +42,17 @@ class Certificate:
     Attributes
     ----------
     threshold : float
-        Positive is what scores strictly above it.
+        Scores strictly above it are positive.
     goal : {"max_fpr", "min_recall", "min_precision", "budget"}
-        The promise that fixed the threshold; "budget" where only a budget of alarms stands behind it.
+        The promise that determined the threshold; "budget" if only a budget of alarms backs it.
     max_fpr, min_recall, min_precision : float or None
-        The limits that were asked for.
+        The requested limits.
     confidence : float
         Each promise holds with at least this probability over the draw of the calibration rows.
     n_negatives, n_positives : int
-        Independent calibration rows of each class: of copies, and of a group, one.
+        Independent calibration rows of each class; copies and groups count once.
     allowed : int
-        How many of them may lie on the wrong side of the threshold: negatives above it for "max_fpr", positives not
+        The number of them allowed on the wrong side of the threshold: negatives above it for "max_fpr", positives not
         above it for "min_recall", negatives above it for "min_precision".
     recall : float
         Share of the calibration positives above the threshold.
@@ -63,27 +63,27 @@ class Certificate:
     assumption : str
         Assumption of the promise: "exact: ..."; "approximate: ..." or "prequential: ..." for measurements without one.
     first, last : str, float, int or None
-        The range of `order` among the calibration rows.
+        The range of `order` in the calibration rows.
     model : str or None
-        The model that was calibrated; the certificate is void for any other.
+        The calibrated model; the certificate is void for any other.
     pos_label, neg_label : str, float, int or None
-        The class whose alarms are meant, and the one that is protected from them; `neg_label` is None where that is
-        every other class.
+        The class with limited false alarms, and the class protected from them; `neg_label` is None if several classes
+        are protected.
     lower_threshold : float or None
-        With a limit on false positives *and* a minimum recall: what scores at or below this is negative, what lies
-        between the two is unsure.
+        With a limit on false positives *and* a minimum recall: scores up to this are negative, scores between the two
+        thresholds are unsure.
     stale : bool
-        Not about the model as it is, or revoked; `reason` says why.
+        Not valid for the current model, or revoked; `reason` explains it.
     renewed : str or None
-        When it is renewed, where that is only a matter of time: then it is stale and not revoked.
+        The time of renewal, if it is scheduled: then the certificate is stale but not revoked.
     mislabelled : (int, int)
-        The promise allows for so many foreign documents among the calibration negatives, and so many missing ones.
+        The numbers of foreign and of missing documents among the calibration negatives that the promise allows for.
     budget : AlarmBound or None
-        The bound that holds whatever comes, where a budget is on.
+        The bound that holds for any stream, if a budget is on.
     renewal : int
-        Which one of a series this is, from 1; 0 for one that stands alone.
+        The position in a series of renewals, from 1; 0 for a single certificate.
     series_confidence : float or None
-        With which all of the series hold at once; `confidence` is what this one needs for it.
+        The confidence with which all certificates of the series hold at once; `confidence` is this one's share.
     dependent : (int, int)
         Further calibration rows of each class that did not count: copies, or members of the same group.
 
@@ -133,7 +133,7 @@ class Certificate:
 
     @property
     def state(self) -> str:
-        """State of the promise, in one word for every display: see `STATES`.
+        """The state of the promise, in one word for every display: see `STATES`.
 
         Examples
         --------
@@ -149,16 +149,16 @@ class Certificate:
 
     @property
     def guaranteed(self) -> bool:
-        """Whether the promise of a rate holds: exact, and not revoked. A budget holds in any case."""
+        """Whether the promise of a rate is valid: exact, and not revoked. A budget is valid in any case."""
         return self._is_exact and not self.stale
 
     @property
     def _is_exact(self) -> bool:
-        return self.assumption.startswith("exact: ")  # the words after it are another release's
+        return self.assumption.startswith("exact: ")  # later words differ between releases
 
     @property
     def protected(self) -> str:
-        """Name of the documents that the promise protects from alarms."""
+        """The name of the documents protected from alarms."""
         if self.neg_label is not None:
             return str(self.neg_label)
         return "negatives" if self.pos_label is None else f"what is not {self.pos_label}"
@@ -189,15 +189,15 @@ class Certificate:
         return sentence if self._is_exact else f"{sentence}; {self.assumption}"
 
     def revoke(self, reason: str) -> Certificate:
-        """Return the same certificate marked stale, with the reason."""
+        """Return a stale copy of the certificate, with a reason."""
         return replace(self, stale=True, reason=reason)
 
     def renew(self, reason: str, when: str) -> Certificate:
-        """Return the same certificate marked stale because it is being renewed, with the reason and when it will be."""
+        """Return a stale copy of the certificate that is scheduled for renewal, with reason and time."""
         return replace(self, stale=True, reason=reason, renewed=when)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields as plain Python values, the sentences under "promises" and the word under "state"."""
+        """Return all fields as JSON values, with the sentences as "promises" and the state as "state"."""
         plain = asdict(self)
         for name in ("recall_interval", "mislabelled", "dependent"):
             plain[name] = list(getattr(self, name))
@@ -209,7 +209,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Certificate:
-        """Rebuild what :meth:`to_dict` returned, or a release before this one."""
+        """Restore a certificate from :meth:`to_dict`, also of earlier releases."""
         known = {field.name for field in fields(cls)}
         values = {name: value for name, value in plain.items() if name in known}
         for name, rebuild in _REBUILT.items():
@@ -219,7 +219,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """Read back what :meth:`to_json` wrote."""
+        """Read a certificate from :meth:`to_json`."""
         return cls.from_dict(json.loads(text))
 
     def __str__(self) -> str:
@@ -248,7 +248,7 @@ class Certificate:
 
 
 def interval_confidence(confidence: float) -> float:
-    """Return the confidence of the interval of a certificate's recall: the promise's, and at least 95%.
+    """Return the confidence of the recall's interval: the promise's, and at least 95%.
 
     Examples
     --------
@@ -259,7 +259,7 @@ def interval_confidence(confidence: float) -> float:
 
 
 class Certificates(dict[Any, Certificate]):
-    """The certificates of several classes, by label.
+    """Certificates of several classes, by label.
 
     Examples
     --------
@@ -268,31 +268,31 @@ class Certificates(dict[Any, Certificate]):
     """
 
     def to_json(self, indent: int | None = None) -> str:
-        """Write all of them as one JSON list; each names its class in `pos_label`."""
+        """Serialize all of them as one JSON list; `pos_label` identifies each."""
         inner = ", ".join(certificate.to_json(indent) for certificate in self.values())
         return f"[{inner}]"
 
     @classmethod
     def from_json(cls, text: str) -> Certificates:
-        """Read back what :meth:`to_json` wrote."""
+        """Read certificates from :meth:`to_json`."""
         return cls({plain["pos_label"]: Certificate.from_dict(plain) for plain in json.loads(text)})
 
     def _repr_html_(self) -> str:
         return "".join(certificate._repr_html_() for certificate in self.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of them as plain values, by class, and whether one is stale."""
+        """Return all of them as JSON values by class, and whether one is stale."""
         classes = {str(label): certificate.to_dict() for label, certificate in self.items()}
         return {"stale": self.stale, "state": self.state, "classes": classes}
 
     @property
     def state(self) -> str:
-        """The state of the worst certificate."""
+        """The worst state of any certificate."""
         return max((each.state for each in self.values()), key=STATES.index, default=HOLDS)
 
     @property
     def stale(self) -> bool:
-        """Whether one of them is stale."""
+        """Whether any certificate is stale."""
         return any(certificate.stale for certificate in self.values())
 
 

@@ -13,7 +13,14 @@ from scipy import special
 from surebayes.core.checks import fraction
 from surebayes.guarantees.anytime import anytime_recall_threshold, anytime_threshold
 from surebayes.guarantees.certificate import EXACT, Certificate, interval_confidence
-from surebayes.guarantees.independent import Groups, checked_groups, equal_scores, in_both_readings, numbered, one_each
+from surebayes.guarantees.independent import (
+    Groups,
+    by_groups_and_rows,
+    checked_groups,
+    equal_scores,
+    numbered,
+    one_each,
+)
 from surebayes.guarantees.order_statistics import (
     Mislabelled,
     checked_mislabelled,
@@ -24,7 +31,7 @@ from surebayes.guarantees.order_statistics import (
 from surebayes.metrics.significance import rate_interval
 
 _PILOT = 200
-"""Number of rows that choose the thresholds for a test of precision at all numbers of rows."""
+"""Rows that choose the thresholds for an anytime-valid test of precision."""
 
 
 def certify(
@@ -44,40 +51,40 @@ def certify(
     pos_label: Any = None,
     neg_label: Any = None,
 ) -> Certificate:
-    """Choose the threshold that held-out scores of any classifier guarantee.
+    """Choose the threshold that is guaranteed by held-out scores of any classifier.
 
     Parameters
     ----------
     scores : array-like of shape (n,)
         Finite scores of rows that the model was not trained on.
     y : array-like of bool, shape (n,)
-        Whether the row is positive (true, or 1); rows of both classes are needed.
+        Whether the row is positive (true, or 1); both classes are required.
     max_fpr : float or None, default=0.001
         Largest share of negatives above the threshold.
     confidence : float, default=0.95
         In (0, 1).
     mislabelled : (a, m), default=(0, 0)
-        Wrong labels to allow for: at most a rows called negative are not, and at most m true negatives are missing
-        (called positive, or thrown away). The promise stays exact; it costs recall. Not with `min_precision`.
+        Label errors to allow for: at most a rows labelled negative are not, and at most m true negatives are missing
+        (labelled positive, or discarded). The promise stays exact; it costs recall. Not with `min_precision`.
     min_recall : float, optional
-        Smallest share of positives above the threshold. Beside another limit it gives a second, lower threshold, and
-        what lies between the two is unsure.
+        Smallest share of positives above the threshold. Together with another limit it sets a second, lower threshold;
+        scores between the two are unsure.
     min_precision : float, optional
-        Smallest share of positives among what lies above the threshold, with max_fpr=None. A fifth of the rows (the
-        earliest with `order`) chooses the sequence of thresholds, the others test it.
+        Smallest share of positives among rows above the threshold, with max_fpr=None. A fifth of the rows (the earliest
+        with `order`) chooses the sequence of thresholds, the rest tests it.
     order : array-like of shape (n,), optional
-        When the rows were seen: fills `first` and `last`.
+        The time of each row: sets `first` and `last`.
     groups : array-like of shape (n,), optional
-        Which rows belong together: copies, a thread, a campaign, a sender. A group counts as one independent
-        observation, with the score that speaks most against the promise: the highest of its negatives, the lowest of
-        its positives. None: equal scores of the same class with more than seven digits are copies of one document.
-        ``range(n)``: every row is independent.
+        Groups of dependent rows: copies, a thread, a campaign, a sender. A group counts as one independent observation,
+        with its least favourable score: the highest of its negatives, the lowest of its positives. None: equal scores
+        of the same class with more than seven digits are copies of one document. ``range(n)``: all rows are
+        independent.
     anytime : bool, default=False
-        Whether the promise is to hold at all numbers of rows at once, read as often as one likes while they grow, in
+        Whether the promise holds for all numbers of rows at once, inspected as often as you like while they grow, in
         the order of `order` or else of the rows. It takes about a quarter more negatives, and allows fewer above the
-        threshold. Not with `mislabelled`. See :class:`AnytimeCertificate`, which goes on from where it was.
+        threshold. Not with `mislabelled`. :class:`AnytimeCertificate` can be continued with more rows.
     assumption, model, pos_label, neg_label
-        Copied into the certificate.
+        Copied to the certificate.
 
     Returns
     -------
@@ -88,7 +95,7 @@ def certify(
     NotEnoughNegatives, NotEnoughPositives
         If there are too few rows for the promise.
     ValueError
-        If the rows can't be judged, or no threshold reaches `min_precision`.
+        If the rows are invalid, or no threshold reaches `min_precision`.
 
     Examples
     --------
@@ -121,16 +128,16 @@ def certify(
     elif goal == "max_fpr":
         assert max_fpr is not None
         wrong_labels = foreign, missing
-        threshold, allowed = in_both_readings(threshold_rule(anytime), *negatives, max_fpr, confidence, wrong_labels)
+        threshold, allowed = by_groups_and_rows(threshold_rule(anytime), *negatives, max_fpr, confidence, wrong_labels)
     if min_recall is not None:
         # documents foreign to the negatives are missing from the positives, and vice versa
-        low, missed = in_both_readings(
+        low, missed = by_groups_and_rows(
             _recall_rule(anytime), *positives, min_recall, confidence, (missing, foreign), highest=False
         )
         if goal == "min_recall":
             threshold, allowed = low, missed
         else:
-            lower = min(low, threshold)  # where one threshold keeps both promises nothing is unsure
+            lower = min(low, threshold)  # if one threshold keeps both promises, nothing is unsure
     found, n_negatives = one_each(*positives, highest=False), len(np.unique(negatives[1]))
     caught, n_positives = int((found > threshold).sum()), len(found)
     first, last = _ends(order, values.size)
@@ -208,17 +215,17 @@ def _precise(
     order: ArrayLike | None,
     anytime: bool,
 ) -> tuple[float, int]:
-    """Test a falling sequence of thresholds that a part of the rows chose, on the other rows; groups stay together.
+    """Choose a falling sequence of thresholds on part of the rows, and test it on the rest; groups stay together.
 
-    The part is a fifth, at random or the earliest. For a test at all numbers of rows it is the first `_PILOT`, and the
-    sequence depends on these alone.
+    The part is a fifth, at random or the earliest. For an anytime-valid test it is the first `_PILOT` rows, on which
+    alone the sequence depends.
     """
     n_groups = int(groups.max()) + 1
     if order is None and anytime:
         turn = np.arange(n_groups)
     elif order is None:
         turn = np.argsort(np.random.default_rng(0).permutation(n_groups))
-    else:  # a group comes when its first row does
+    else:  # the time of a group is that of its first row
         rows = np.argsort(checked_order(order, values.size), kind="stable")
         turn = np.empty(n_groups, np.intp)
         turn[groups[rows][::-1]] = np.arange(values.size)[::-1]
@@ -226,13 +233,13 @@ def _precise(
     in_turn = turn[groups][sequence]
     size = min(_PILOT, values.size - 1) if anytime else values.size // 5
     pilot, rest = np.split(sequence, [np.searchsorted(in_turn, in_turn[size])])
-    pilot = _speaking(values, truth, groups, pilot)
+    pilot = _least_favourable(values, truth, groups, pilot)
     ranked = pilot[np.argsort(-values[pilot], kind="stable")]
     flagged = np.arange(1, ranked.size + 1)
     wrong = np.cumsum(~truth[ranked])
-    # The walk goes down from the highest threshold that the other rows should accept with room to spare, by what the
-    # pilot has above it; where there is none, from where the pilot makes the strongest case for the precision.
-    times = len(_speaking(values, truth, groups, rest)) / max(pilot.size, 1)
+    # The walk starts at the highest threshold that the rest should accept with room to spare, judging by the
+    # pilot's rows above it; if there is none, from the threshold with the pilot's strongest evidence for the precision.
+    times = len(_least_favourable(values, truth, groups, rest)) / max(pilot.size, 1)
     doubt = special.bdtr(np.ceil(times * wrong), (times * flagged).astype(np.int64), 1 - min_precision)
     sure = np.flatnonzero(doubt <= (1 - confidence) / 10)
     case = (flagged - wrong - min_precision * flagged) / np.sqrt(flagged)
@@ -246,7 +253,7 @@ def _precise(
 
 
 def threshold_rule(anytime: bool) -> Callable[..., tuple[float, int]]:
-    """Return the rule that places a threshold by negatives' scores, at one number of them or at all at once.
+    """Return the rule that sets a threshold by negatives' scores, for a fixed number or an anytime-valid one.
 
     Examples
     --------
@@ -265,10 +272,10 @@ def _recall_rule(anytime: bool) -> Callable[..., tuple[float, int]]:
     return lambda scores, recall, confidence, mislabelled: anytime_recall_threshold(scores, recall, confidence)
 
 
-def _speaking(
+def _least_favourable(
     values: NDArray[np.float64], truth: NDArray[np.bool_], groups: Groups, rows: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """Return the strongest rows against a precision: a group's highest negative, its lowest positive."""
+    """Return the least favourable rows for a precision: a group's highest negative, its lowest positive."""
     against = np.where(truth[rows], -values[rows], values[rows])
     best_first = np.lexsort((-against, groups[rows], truth[rows]))
     named = np.stack((truth[rows], groups[rows]))[:, best_first]
@@ -284,7 +291,7 @@ def _ends(order: ArrayLike | None, n: int) -> tuple[Any, Any]:
 
 
 def checked_order(order: ArrayLike, n: int) -> NDArray[Any]:
-    """Check that there is one sortable value for each row.
+    """Validate `order`: one sortable value per row.
 
     Examples
     --------
@@ -300,7 +307,7 @@ def checked_order(order: ArrayLike, n: int) -> NDArray[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a numpy scalar, or a time, to a JSON value."""
+    """Convert a numpy scalar or a time to a JSON value."""
     if isinstance(value, np.datetime64 | np.timedelta64):
         return str(value)
     if isinstance(value, np.generic):

@@ -16,20 +16,21 @@ Floats = NDArray[np.float64]
 Kind = Literal["binary", "multiclass", "multilabel"]
 
 LOG_OF_ZERO = float(np.log(np.finfo(float).smallest_subnormal))
-"""Substitute for log 0 that keeps scores finite."""
+"""Substitute for log 0, to keep scores finite."""
 
 
 def raw_scores(estimator: Any, X: Any, indicators: bool = False) -> Floats:
-    """Return scores that don't saturate: (n,) for two classes, (n, K) for more or for indicator labels.
+    """Return unsaturated scores: (n,) for two classes, (n, K) for more or for indicator labels.
 
     Parameters
     ----------
     estimator : classifier
-        Anything with `decision_function`, or else `predict_log_proba` or `predict_proba` (then log-odds are taken).
+        Any classifier with `decision_function`, or else `predict_log_proba` or `predict_proba` (then log-odds are
+        used).
     X : array-like, sparse matrix or sequence of length n
         Rows.
     indicators : bool, default=False
-        Whether the classifier learnt indicator labels: two of them are not two classes.
+        Whether the classifier was trained on indicator labels: two of them are not two classes.
     """
     if hasattr(estimator, "decision_function"):
         return np.asarray(estimator.decision_function(X), dtype=np.float64)
@@ -40,7 +41,7 @@ def raw_scores(estimator: Any, X: Any, indicators: bool = False) -> Floats:
         )
     with np.errstate(divide="ignore"):
         answer = getattr(estimator, method)(X)
-        tables = isinstance(answer, list)  # one for each class of indicator labels, as forests give
+        tables = isinstance(answer, list)  # one per label, as forests return for indicators
         table = np.column_stack([t[:, -1] for t in answer]) if tables else np.asarray(answer, dtype=np.float64)
         logs: Floats = np.maximum(np.log(table) if method == "predict_proba" else table, LOG_OF_ZERO)
         if not indicators and not tables and logs.shape[1] == 2 and len(estimator.classes_) == 2:
@@ -49,17 +50,17 @@ def raw_scores(estimator: Any, X: Any, indicators: bool = False) -> Floats:
 
 
 def kind_of(labels: Any, raw: Floats) -> Kind:
-    """Name the kind of a task by its labels and scores."""
+    """Return the kind of a task from its labels and scores."""
     return "multilabel" if labels.ndim == 2 else "binary" if raw.ndim == 1 else "multiclass"
 
 
 def by_class(raw: Floats, kind: Kind) -> Floats:
-    """Return one column of scores a class; of two classes the first one's score is the other's, negated."""
+    """Return one column of scores per class; for two classes, the first is the negated second."""
     return np.column_stack((-raw, raw)) if kind == "binary" else raw
 
 
 def memberships(labels: Any, classes: NDArray[Any], kind: Kind) -> NDArray[np.bool_]:
-    """Return which row belongs to which class, one column a class; ValueError names a label that is no class."""
+    """Return a membership mask, one column per class; ValueError for unknown labels."""
     if kind == "multilabel":
         return np.asarray(labels.toarray() if sparse.issparse(labels) else labels).astype(bool)
     inside = np.asarray(labels[:, None] == classes)
@@ -70,7 +71,7 @@ def memberships(labels: Any, classes: NDArray[Any], kind: Kind) -> NDArray[np.bo
 
 
 def target_columns(names: NDArray[Any], kind: Kind, pos_label: Any) -> list[int]:
-    """Return the columns that get a threshold: `pos_label`'s, the second of two, or each of several."""
+    """Return the columns with thresholds: that of `pos_label`, the second of two, or each of several."""
     if pos_label is None:
         return [1] if kind == "binary" else list(range(len(names)))
     if kind == "multilabel":
@@ -82,31 +83,31 @@ def target_columns(names: NDArray[Any], kind: Kind, pos_label: Any) -> list[int]
 
 
 def protected_label(names: NDArray[Any], kind: Kind, target: int) -> Any:
-    """Return the one class that a threshold protects from alarms; None where there are several."""
+    """Return the class protected from alarms; None if there are several."""
     return names[1 - target] if kind == "binary" else None
 
 
 def chosen(
     columns: Floats, thresholds: Floats, targets: Sequence[int], lower: float | None = None
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the class of each row, and whether there is doubt about it.
+    """Return the predicted class of each row, and whether it is unsure.
 
     Parameters
     ----------
     columns : ndarray of shape (n, K)
-        Scores of each class.
+        Scores by class.
     thresholds : ndarray of shape (K,)
-        Of each class; infinity for one without. Strictly above is positive.
+        By class; infinity for classes without one. Scores strictly above are positive.
     targets : sequence of int
-        Columns that have a threshold.
+        Columns with a threshold.
     lower : float, optional
-        A second threshold of the only target; between the two there is doubt.
+        A second threshold of the only target; scores between the two are unsure.
 
     Returns
     -------
     choice : ndarray of int, shape (n,)
-        With several targets the class of highest score among those above their thresholds; with one, all rows not
-        above it go to the best of the other classes.
+        With several targets the class of highest score among those above their thresholds; with one, all rows not above
+        it get the best remaining class.
     doubt : ndarray of bool, shape (n,)
         Above none of several thresholds, or between two.
 
@@ -128,14 +129,14 @@ def chosen(
 
 
 def with_unsure(classes: NDArray[Any], choice: NDArray[np.intp], doubt: NDArray[np.bool_], label: Any) -> NDArray[Any]:
-    """Return the chosen classes, and where there is doubt `label` (None: "unsure" for text labels, -1 for numbers)."""
+    """Return the predicted classes, with `label` for unsure rows (None: "unsure" for text labels, -1 for numbers)."""
     if label is None:
         label = -1 if classes.dtype.kind in "biuf" else "unsure"
     return np.append(classes, label)[np.where(doubt, len(classes), choice)]
 
 
 def finite(scores: Any) -> Floats:
-    """Return scores as numbers; ValueError where some are NaN or infinite."""
+    """Return scores as floats; ValueError if any are NaN or infinite."""
     values = np.asarray(scores, dtype=np.float64)
     if not np.isfinite(values).all():
         bad = int((~np.isfinite(values)).sum())

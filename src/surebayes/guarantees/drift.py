@@ -1,14 +1,14 @@
-"""Monitoring of a promise: sequential tests that may be read after every row, and that reveal when it fails.
+"""Monitoring of promises by sequential tests that are valid after every row.
 
-Both monitors gamble against the claim that nothing has changed. They start with a capital of 1 and bet on the next row
-before seeing it. While the claim holds no strategy can expect to gain, and the chance that the capital *ever* reaches
-1 / false_alarm is at most `false_alarm` (Ville's inequality), however long the stream and however often one looks. A
-change makes the bets win. Part of the capital is held back and staked little by little, which is the same as betting on
-every possible time of the change; so a long quiet past does not make the monitor deaf.
+Both monitors bet against the claim that nothing has changed. They start with a capital of 1 and bet on the next row
+before seeing it. While the claim is true, no strategy has an expected gain, and the probability that the capital *ever*
+reaches 1 / false_alarm is at most `false_alarm` (Ville's inequality), however long the stream and however often it is
+inspected. After a change the bets win. Part of the capital is reserved and staked gradually, which is equivalent to
+betting on every possible time of the change; so a long stable past does not make the monitor insensitive.
 
 :class:`DriftMonitor` tests the promise itself on labelled rows and revokes the certificate. :class:`ScoreMonitor` needs
-no labels; it tests whether scores still come from the same distribution, which a change of the class shares breaks as
-well, so it advises and revokes nothing.
+no labels; it tests whether scores still come from the same distribution. A change of the class shares triggers it as
+well, so it only advises.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from surebayes.guarantees.certificate import Certificate
 from surebayes.guarantees.order_statistics import negatives_needed
 from surebayes.metrics.significance import Interval, rate_interval
 
-# After this many rows half of the capital has been staked.
+# Number of rows after which half of the capital has been staked.
 _PATIENCE = 200
-# a cap takes capital away, so it can't cause an alarm; without it a year of drift would overflow
+# a cap only removes capital, so it can't cause an alarm; without it a year of drift would overflow
 _MOST = 1e300
 
 
 class _Capital:
-    """A capital in cash and in K parallel strategies; cash is staked slowly, 1/(t + patience) of it at row t.
+    """Capital in cash and in K parallel strategies; 1/(t + patience) of the cash is staked at row t.
 
-    This is a mixture over all starting times t with weight ~ patience / (t + patience)^2, computed in O(K) a row.
+    This is a mixture over all starting times t with weight ~ patience / (t + patience)^2, in O(K) per row.
     """
 
     def __init__(self, strategies: int) -> None:
@@ -47,7 +47,7 @@ class _Capital:
         return self.cash + math.fsum(self.staked)
 
     def step(self, gains: list[float]) -> None:
-        """Stake some cash, then multiply the capital of each strategy by its gain on this row."""
+        """Stake some cash, then multiply each strategy's capital by its gain on this row."""
         moved = self.cash / (self.rows + _PATIENCE)
         share = moved / len(gains)
         self.cash -= moved
@@ -68,9 +68,9 @@ class DriftReport:
     evidence : float
         The highest capital so far: at least 1 / false_alarm means alarm.
     seen, errors : int
-        Rows judged, and those on the wrong side of the threshold.
+        Rows tested, and those on the wrong side of the threshold.
     rate_interval : Interval
-        Exact 95% interval of the error rate over all rows seen (a summary at one time, not the sequential test).
+        Exact 95% interval of the error rate over all rows seen (for a fixed time, unlike the sequential test).
     advice : str
         Recommended action.
 
@@ -91,27 +91,27 @@ class DriftReport:
 class DriftMonitor:
     """Revokes a certificate when labelled rows show that its promise no longer holds.
 
-    For a limit on false positives the rows that count are negatives, and an error is one above the threshold; for a
-    minimum recall, positives not above it; for a minimum precision, negatives among the rows above it. Other rows are
-    passed over. While each counted row is an error with a probability of at most the promised rate, whatever came
-    before, the monitor *ever* revokes with a probability of at most `false_alarm`.
+    For a limit on false positives, negatives count, and an error is one above the threshold; for a minimum recall,
+    positives count, and an error is one not above it; for a minimum precision, rows above the threshold count, and an
+    error is a negative. Remaining rows are ignored. While the error probability of each counted row, given the past, is
+    at most the promised rate, the monitor *ever* revokes with a probability of at most `false_alarm`.
 
-    Feed it rows whose labels do not depend on the verdict: all of them, or a random sample. Labels that come only
-    from users who fish alarms out of quarantine make every negative look like an error.
+    Feed it rows whose labels do not depend on the verdict: all of them, or a random sample. Labels that come only from
+    users who rescue messages from quarantine make every negative look like an error.
 
     Parameters
     ----------
     certificate : Certificate
-        The promise to watch.
+        The promise to monitor.
     false_alarm : float, default=0.01
-        Probability of ever revoking a promise that holds.
+        Probability of ever revoking a valid promise.
 
     Attributes
     ----------
     certificate : Certificate
-        The certificate, marked stale once it is revoked.
+        The certificate, marked stale once revoked.
     revoked : bool
-        Whether it is.
+        Whether it is revoked.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class DriftMonitor:
     True
     """
 
-    # Bets on the error rate being so many times the promised one; of equal capital at the start.
+    # Bets that the error rate is this many times the promised one, with equal initial capital.
     RATIOS = (1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 
     def __init__(self, certificate: Certificate, *, false_alarm: float = 0.01) -> None:
@@ -146,7 +146,7 @@ class DriftMonitor:
 
     @property
     def promised_rate(self) -> float:
-        """The error rate that the certificate promises not to exceed."""
+        """The maximum error rate that the certificate promises."""
         c = self.certificate
         if c.goal == "max_fpr" and c.max_fpr is not None:
             return c.max_fpr
@@ -157,7 +157,7 @@ class DriftMonitor:
 
     @property
     def seen(self) -> int:
-        """How many rows counted so far."""
+        """Number of counted rows."""
         return self._capital.rows
 
     @property
@@ -166,19 +166,19 @@ class DriftMonitor:
         return self.certificate.stale
 
     def update(self, scores: ArrayLike, positive: ArrayLike) -> DriftMonitor:
-        """Judge labelled rows, in the order in which they came.
+        """Test labelled rows in order of arrival.
 
         Parameters
         ----------
         scores : array-like of shape (n,)
-            Their scores; not NaN.
+            Their scores, without NaN.
         positive : array-like of bool, shape (n,)
-            Their true labels.
+            Their correct labels.
 
         Returns
         -------
         DriftMonitor
-            Itself; see :attr:`revoked` and :meth:`report`.
+            The monitor; see :attr:`revoked` and :meth:`report`.
         """
         values, truth = (
             np.atleast_1d(np.asarray(scores, dtype=np.float64)),
@@ -195,7 +195,7 @@ class DriftMonitor:
         for error in wrong[counted].tolist():
             self._capital.step(self._on_error if error else self._on_right)
             if not error:
-                continue  # every bet is on errors: only they make the capital grow
+                continue  # all bets are on errors: only they increase the capital
             self.errors += 1
             self.evidence = max(self.evidence, self._capital.total)
             if self.evidence >= 1 / self.false_alarm and not self.certificate.stale:
@@ -203,12 +203,12 @@ class DriftMonitor:
         return self
 
     def report(self) -> DriftReport:
-        """Sum up what was seen, and say what to do."""
+        """Return a summary and the recommended action."""
         interval = rate_interval(self.errors, self.seen) if self.seen else Interval(0.0, 1.0)
         return DriftReport(self.revoked, self.evidence, self.seen, self.errors, interval, self._advice())
 
     def to_dict(self) -> dict[str, Any]:
-        """State as values that JSON knows, to go on after a restart."""
+        """Return the state as JSON values, to resume after a restart."""
         return {
             "certificate": self.certificate.to_dict(),
             "false_alarm": self.false_alarm,
@@ -221,7 +221,7 @@ class DriftMonitor:
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> DriftMonitor:
-        """Rebuild a monitor from :meth:`to_dict`."""
+        """Restore a monitor from :meth:`to_dict`."""
         monitor = cls(Certificate.from_dict(state["certificate"]), false_alarm=state["false_alarm"])
         monitor.errors, monitor.evidence = state["errors"], state["evidence"]
         monitor._capital.rows, monitor._capital.cash = state["rows"], state["cash"]
@@ -248,19 +248,19 @@ class DriftMonitor:
 class ScoreMonitor:
     """Detects, without labels, a change in the distribution of scores.
 
-    Each new score is ranked among all earlier ones, with ties broken at random. As long as old and new scores are
-    exchangeable the ranks are independent and uniform, and bets on their shape can't expect to gain; the chance of
-    *ever* raising the alarm is then at most `false_alarm`. A change of the class shares is a change as well: an alarm
-    here is a reason to label some recent rows for :class:`DriftMonitor`, not yet a broken promise.
+    Each new score is ranked among all earlier ones, with random tie-breaking. While old and new scores are
+    exchangeable, the ranks are independent and uniform, and bets on their distribution have no expected gain; the
+    probability of *ever* raising the alarm is then at most `false_alarm`. A change of the class shares is a change,
+    too: an alarm is a reason to label some recent rows for :class:`DriftMonitor`, not yet a broken promise.
 
     Parameters
     ----------
     reference : array-like of shape (n,)
-        Scores of unlabelled rows from the time of the calibration, not used in training; not NaN.
+        Scores of unlabelled rows from the time of calibration, not used in training; without NaN.
     false_alarm : float, default=0.01
-        Probability of ever raising an alarm without a change.
+        Probability of an alarm without a change, ever.
     seed : int, default=0
-        For breaking ties.
+        Seed for tie-breaking.
 
     Examples
     --------
@@ -273,7 +273,7 @@ class ScoreMonitor:
     True
     """
 
-    # Densities of the rank u in (0, 1): tilted up or down, and heavy at one or both ends.
+    # Densities of the rank u in (0, 1): tilted up or down, and concentrated at one or both ends.
     _TILTS = (-1.0, -0.5, 0.5, 1.0)
     _POWERS = (0.3, 0.6)
 
@@ -290,26 +290,26 @@ class ScoreMonitor:
 
     @property
     def seen(self) -> int:
-        """How many new scores were judged."""
+        """Number of new scores tested."""
         return self._capital.rows
 
     @property
     def alarm(self) -> bool:
-        """Whether "nothing has changed" is refuted."""
+        """Whether the claim of no change is refuted."""
         return self.evidence >= 1 / self.false_alarm
 
     def update(self, scores: ArrayLike) -> ScoreMonitor:
-        """Judge new scores, in the order in which they came.
+        """Test new scores in order of arrival.
 
         Parameters
         ----------
         scores : array-like of shape (n,)
-            Scores; not NaN.
+            Scores without NaN.
 
         Returns
         -------
         ScoreMonitor
-            Itself; see :attr:`alarm`.
+            The monitor; see :attr:`alarm`.
         """
         values = np.atleast_1d(np.asarray(scores, dtype=np.float64))
         if values.ndim != 1 or np.isnan(values).any():
@@ -330,7 +330,7 @@ class ScoreMonitor:
         return gains
 
     def report(self) -> str:
-        """Return what to do, as a sentence or two."""
+        """Return the recommended action, in a sentence or two."""
         if not self.alarm:
             return "Nothing to do: the scores look as they did."
         return (

@@ -49,52 +49,51 @@ def _gives_probabilities(self: GuaranteedThreshold) -> bool:
 
 
 class GuaranteedThreshold(ThresholdedClassifier):
-    """A classifier whose false-positive rate is guaranteed, not hoped for.
+    """A classifier with a guaranteed false-positive rate.
 
-    "At most 0.1% false positives on the held-out rows" ends above 0.1% on new rows more than half of the time. This
-    estimator sets rows aside, fits the classifier on the rest, and takes as threshold the order statistic of the
-    held-out negatives' scores for which the binomial distribution bounds the probability of a broken promise by
-    1 - confidence. Nothing is assumed about the scores; ties make it safer.
+    A threshold with "at most 0.1% false positives on the held-out rows" exceeds 0.1% on new rows more than half of the
+    time. This estimator holds rows out, fits the classifier on the rest, and sets the threshold to the order statistic
+    of the held-out negatives' scores for which the binomial distribution bounds the probability of a broken promise by
+    1 - confidence. Nothing is assumed about the scores; ties only make it safer.
 
     Parameters
     ----------
     estimator : classifier
-        Anything with `decision_function`, or else `predict_log_proba` or `predict_proba` (then log-odds are taken).
+        Any classifier with `decision_function`, or else `predict_log_proba` or `predict_proba` (then log-odds are
+        used).
     max_fpr : float or None, default=0.001
         Largest share of negatives called positive, in (0, 1).
     confidence : float, default=0.95
-        Probability, over the draw of the held-out rows, that the promise holds; in (0, 1).
+        Probability that the promise holds, over the draw of the held-out rows; in (0, 1).
     pos_label : label, default=None
-        The class whose false alarms are limited. None: the second of two classes; with more classes, and with
-        indicator labels, each class gets a threshold. ``classes_[0]`` of two classes negates the score. One of several
-        classes: only that one gets a threshold, the other rows go to the best of the other classes.
+        The class whose false alarms are limited. None: the second of two classes; with more classes, or indicator
+        labels, each class gets a threshold. With ``classes_[0]`` of two classes, the score is negated. With one of
+        several classes, only that class gets a threshold, and rows not above it get the best remaining class.
     cv : float, "prefit", int or cross-validator, default=0.3
         A share of the rows to hold out: stratified with a fixed seed, or, with `order`, the latest rows (ties stay
-        together, on the held-out side); the classifier is not refitted on them. "prefit": the classifier is fitted, all
-        rows given to `fit` are for calibration. A cross-validator: scores out of fold, then a fit on all rows; the
-        certificate then says that it is approximate.
+        together, on the held-out side); the classifier is not refitted on them. "prefit": the classifier is already
+        fitted, and all rows passed to `fit` are for calibration. A cross-validator: out-of-fold scores, then a fit on
+        all rows; such a certificate is marked approximate.
     min_recall : float, default=None
-        Smallest share of positives found. Beside `max_fpr` or `min_precision`: a second threshold below the first, and
-        `predict` answers `unsure_label` between them. Alone (max_fpr=None): the mirror image of `max_fpr`.
+        Smallest recall. Together with `max_fpr` or `min_precision` it sets a second threshold below the first; between
+        them `predict` returns `unsure_label`. Alone (max_fpr=None) it is the mirror image of `max_fpr`.
     min_precision : float, default=None
-        With max_fpr=None: smallest share of right answers among rows called positive, at the class shares of the
-        held-out rows.
+        With max_fpr=None: smallest precision of positive answers, at the class shares of the held-out rows.
     cost : array-like of shape (2, 2), default=None
-        With max_fpr=None: ``cost[truth][decision]``; the threshold of least cost on the held-out rows, without a
+        With max_fpr=None: ``cost[truth][decision]``; the threshold with the least cost on the held-out rows, without a
         certificate.
     probabilities : {"logistic", "isotonic", None}, default="logistic"
-        How `predict_proba` maps held-out scores; None gives the classifier's own probabilities.
+        How `predict_proba` calibrates held-out scores; None returns the classifier's own probabilities.
     mislabelled : (a, m), default=(0, 0)
-        Wrong labels to allow for among the held-out rows, for each class that has a threshold: at most a rows called
+        Label errors to allow for among the held-out rows, for each class with a threshold: at most a rows labelled
         negative are not, and at most m true negatives are missing. The promise stays exact; it costs recall. Not with
         `min_precision`, `cost` or `anytime`.
     unsure_label : label, default=None
-        What `predict` answers where no promise covers an answer: between two thresholds, or (more than two classes)
-        above none. None: "unsure" for text labels, -1 for numbers.
+        The answer of `predict` where no promise applies: between two thresholds, or (with more than two classes) above
+        none. None: "unsure" for text labels, -1 for numbers.
     anytime : bool, default=False
-        Whether each promise is to hold at all numbers of held-out rows at once: for one fitted classifier (cv="prefit")
-        `fit` may then be called again and again with more rows, and stopped when the threshold is low enough. See
-        `certify`.
+        Whether each promise holds for all numbers of held-out rows at once: with a fitted classifier (cv="prefit"),
+        `fit` may be called repeatedly with more rows, until the threshold is low enough. See `certify`.
 
     Attributes
     ----------
@@ -103,11 +102,11 @@ class GuaranteedThreshold(ThresholdedClassifier):
     classes_ : ndarray
         Labels.
     threshold_ : float, or ndarray of shape (K,)
-        Positive is what scores strictly above it, see :meth:`scores`. inf for classes without a threshold of their own.
+        Scores strictly above it are positive, see :meth:`scores`. inf for classes without a threshold.
     certificate_ : Certificate, Certificates or None
         The promise: threshold, n_negatives, allowed, max_fpr, confidence, recall, recall_interval, assumption, first,
-        last, model, stale, and ``to_json()``; printed, it names the class that it calls positive and the one that it
-        protects. A dict by label if there are several thresholds; None for `cost`.
+        last, model, stale, and ``to_json()``; its text includes the positive and the protected class. A dict by label
+        if there are several thresholds; None with `cost`.
 
     Examples
     --------
@@ -160,32 +159,31 @@ class GuaranteedThreshold(ThresholdedClassifier):
     def fit(
         self, X: Any, y: Any, order: Any = None, sample_weight: Any = None, groups: Any = None, **fit_params: Any
     ) -> GuaranteedThreshold:
-        """Fit the classifier on one part of the rows and choose the threshold on the other.
+        """Fit the classifier on some of the rows and choose the threshold on the rest.
 
         Parameters
         ----------
         X : array-like, sparse matrix or sequence of length n
-            Rows, in whatever form the classifier takes.
+            Rows of any form that the classifier accepts.
         y : array-like of shape (n,) or (n, K)
             Labels or indicators.
         order : array-like of shape (n,), optional
-            When each row was seen (numbers, dates, anything sortable).
+            The time of each row (numbers, dates, or anything sortable).
         sample_weight : array-like of shape (n,), optional
-            Given to the classifier's `fit`, to the last step's if it is a pipeline. The promise is about rows, each
-            counted once.
+            Passed to the classifier's `fit`, or to that of a pipeline's last step. In the promise each row counts once.
         groups : array-like of shape (n,), optional
-            Which rows belong together: copies, a thread, a campaign, a sender. A group is held out as a whole and
-            counts as one independent observation: the highest score of its negatives, the lowest of its positives.
-            None: equal rows are copies, unless rows so short are equal by chance. ``range(n)``: every row is
-            independent. A classifier that searches settings by cross-validation, or whose `fit` names `groups`, is
-            given those of its rows.
+            Groups of dependent rows: copies, a thread, a campaign, a sender. A group is held out as a whole and counts
+            as one independent observation: the highest score of its negatives, the lowest of its positives. None: equal
+            rows are copies, unless rows this short are equal by chance. ``range(n)``: all rows are independent. A
+            classifier with internal cross-validation, or with a `groups` parameter of `fit`, is passed the groups of
+            its rows.
         **fit_params
-            Also given to the classifier's `fit`; of a value with one entry a row, the rows it is fitted on.
+            Also passed to the classifier's `fit`; of values with one entry per row, those of the training rows.
 
         Returns
         -------
         GuaranteedThreshold
-            Itself.
+            The fitted object.
         """
         self._check_parameters()
         if y is None:
@@ -275,7 +273,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
     # ------------------------------------------------------------------ calibration
 
     def _calibrate(self, raw: Any, labels: Any, when: Any, groups: Groups, assumption: str) -> None:
-        """Choose a threshold for each target class, and fit the probabilities."""
+        """Choose a threshold for each target class, and calibrate the probabilities."""
         self._kind = kind_of(labels, raw)
         columns, (names, truth) = by_class(raw, self._kind), self._truth(labels)
         self._targets = target_columns(names, self._kind, self.pos_label)
@@ -336,7 +334,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
             ]
 
     def _known_labels(self, truth: Any) -> Any:
-        """Return which columns have rows inside and outside the class; those of indicator labels may lack one."""
+        """Return a mask of the columns with rows inside and outside the class; indicator labels may have neither."""
         known = truth.any(axis=0) & ~truth.all(axis=0)
         absent = np.flatnonzero(~known)
         if self._kind != "multilabel" or not absent.size or self.cost is not None:
@@ -354,7 +352,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
         return known
 
     def _truth(self, labels: Any) -> tuple[Any, Any]:
-        """Names of the classes, and who belongs to which."""
+        """Return the names of the classes and the membership mask."""
         truth = memberships(labels, self.classes_, self._kind)
         if self._kind == "multilabel":
             return np.arange(truth.shape[1]), truth
@@ -374,15 +372,15 @@ class GuaranteedThreshold(ThresholdedClassifier):
         return f"{type(self.estimator_).__name__}-{name_of(self.estimator_) or 'unhashable'}"
 
     def check_model(self) -> bool:
-        """Compare the classifier with the one that was calibrated, and mark the certificate stale if it has changed.
+        """Compare the classifier with the calibrated one, and mark the certificate stale if it has changed.
 
-        Learning, forgetting or replacing anything in `estimator_` voids the promise; this finds out (by a hash of the
+        Learning, forgetting or any change of `estimator_` voids the promise; this method detects it (by a hash of the
         whole classifier, so not at every row).
 
         Returns
         -------
         bool
-            True if it is the same.
+            True if it is unchanged.
         """
         check_is_fitted(self, "threshold_")
         name = self._model_name()
@@ -398,10 +396,10 @@ class GuaranteedThreshold(ThresholdedClassifier):
             self.certificate_ = Certificates(revoked) if several else revoked[None]
         return same
 
-    # ------------------------------------------------------------------ answers
+    # ------------------------------------------------------------------ predictions
 
     def predict(self, X: Any) -> Any:
-        """Call positive what scores strictly above the threshold.
+        """Predict labels: positive if the score is strictly above the threshold.
 
         Parameters
         ----------
@@ -411,8 +409,8 @@ class GuaranteedThreshold(ThresholdedClassifier):
         Returns
         -------
         ndarray of shape (n,) or (n, K)
-            Labels; `unsure_label` between two thresholds. With a threshold for each class: the class of highest score
-            among those above their threshold, `unsure_label` above none; for indicator labels, all that are above.
+            Labels; `unsure_label` between two thresholds. With a threshold per class: the class of highest score among
+            those above their threshold, `unsure_label` if none is; for indicator labels, all that are above.
         """
         check_is_fitted(self, "threshold_")
         columns = by_class(self._raw(X), self._kind)
@@ -424,7 +422,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
 
     @available_if(_gives_probabilities)
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities, calibrated on the held-out scores and never closer to 0 or 1 than 1/(n + 2).
+        """Return probabilities, calibrated on held-out scores and never closer to 0 or 1 than 1/(n + 2).
 
         Parameters
         ----------
@@ -434,8 +432,8 @@ class GuaranteedThreshold(ThresholdedClassifier):
         Returns
         -------
         ndarray of shape (n, K)
-            For several classes each class against the rest, scaled to add up to 1; for indicator labels, each on its
-            own.
+            With several classes, each class against the rest, normalized to a sum of 1; for indicator labels,
+            independent.
         """
         check_is_fitted(self, "threshold_")
         if self._maps is None:
@@ -462,7 +460,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
         """
         check_is_fitted(self, "threshold_")
         if self._maps is None and hasattr(self.estimator_, "predict_log_proba") and n_rows(X) != 0:
-            return self.estimator_.predict_log_proba(plain_documents(X))  # these don't underflow where probabilities do
+            return self.estimator_.predict_log_proba(plain_documents(X))  # no underflow, unlike probabilities
         with np.errstate(divide="ignore"):
             chances = self.predict_proba(X)
             return [np.log(table) for table in chances] if isinstance(chances, list) else np.log(chances)

@@ -19,14 +19,14 @@ def is_share(cv: Any) -> bool:
 
 
 def split(labels: Any, when: Any, share: float, groups: Groups) -> tuple[Any, Any]:
-    """Rows to train on and rows to hold out: at random within each class, or the latest.
+    """Split rows into training and held-out ones: stratified at random, or the latest.
 
-    A group is never on both sides: with times, its late rows are left out where it has early ones.
+    A group is never on both sides: with times, its late rows are dropped if it has early ones.
     """
     n = labels.shape[0]
     if when is None:
         plain = labels.ndim == 1
-        first = np.unique(groups, return_index=True)[1]  # a row of each group
+        first = np.unique(groups, return_index=True)[1]  # one row of each group
         splitter = (StratifiedShuffleSplit if plain else ShuffleSplit)(1, test_size=share, random_state=0)
         _, chosen = next(splitter.split(np.zeros(len(first)), labels[first] if plain else None))
         held = np.zeros(len(first), bool)
@@ -42,7 +42,7 @@ def split(labels: Any, when: Any, share: float, groups: Groups) -> tuple[Any, An
 
 
 def weight_parameter(estimator: Any) -> str:
-    """Return the parameter of a classifier's `fit` for sample weights; in a plain pipeline that of the last step."""
+    """Return the name of `fit`'s sample-weight parameter; in a plain pipeline, that of the last step."""
     if get_config()["enable_metadata_routing"] or not isinstance(estimator, Pipeline):
         return "sample_weight"
     name, last = estimator.steps[-1]

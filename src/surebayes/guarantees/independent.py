@@ -1,9 +1,9 @@
-"""Documents that are not independent: copies, threads, campaigns. A group of them is one observation.
+"""Groups of dependent documents: copies, threads, campaigns. A group is one observation.
 
-The binomial rules count independent documents. A sample in which each document comes three times looks three times as
-large as it is: a promise of 5% on 59 documents is then broken in 37% of runs. So a threshold is placed by groups, with
-one score each, the one that speaks most against the promise; and by rows as well, because documents that are equal by
-chance do count each. The stricter threshold holds in both readings.
+The binomial rules count independent documents. A sample in which each document appears three times looks three times as
+large as it is: a promise of 5% on 59 documents is then broken in 37% of runs. So a threshold is set by groups, each
+with its least favourable score; and by rows as well, because documents that are equal by chance do count separately.
+The stricter threshold is valid in both cases.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from surebayes.errors import TooFewDocuments
 from surebayes.text.documents import is_missing
 
 Groups = NDArray[np.intp]
-"""The number of each row's group."""
+"""Each row's group number."""
 Floats = NDArray[np.float64]
 
 _DIGITS, _DIGITS_OF_SINGLE, _CHARACTERS = 7, 5, 32
-"""Numbers with more significant digits, and texts of more characters, are not equal by chance."""
+"""Numbers with more significant digits, and texts with more characters, are not equal by chance."""
 _CHANCE = 0.01
-"""Equal rows that a row may expect where it is no copy: with fewer, those that there are count as copies."""
+"""The expected number of equal rows below which equal rows count as copies."""
 
 
 def equal_rows(X: Any) -> Groups:
-    """Give copies the same number: equal rows, unless rows as common as these are equal by chance.
+    """Return group numbers of rows: equal rows are copies, unless rows this common are equal by chance.
 
-    Texts of up to 32 characters may be. So may rows of numbers if another one is to be expected by the frequencies of
-    their values in each column, as in a table of few categories; a number of more than seven digits is never expected.
+    Texts of up to 32 characters may be equal by chance. So may rows of numbers if another one is expected from the
+    frequencies of their values in each column, as in a table of few categories; a number of more than seven digits
+    never is.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def equal_rows(X: Any) -> Groups:
     Returns
     -------
     ndarray of int, shape (n,)
-        Numbers from 0, in the order in which they come first.
+        Group numbers from 0, in order of first appearance.
 
     Examples
     --------
@@ -62,7 +63,7 @@ def equal_rows(X: Any) -> Groups:
             numbered((rows.indices[i:j].tobytes(), rows.data[i:j].tobytes()) for i, j in ends),
             lambda: _expected_sparse(rows),
         )
-    frame = hasattr(X, "itertuples")  # a data frame: its columns have types of their own
+    frame = hasattr(X, "itertuples")  # a data frame: its columns have individual types
     array = X
     if not frame and hasattr(X, "to_pylist"):  # Arrow
         array = X.to_pylist()
@@ -80,7 +81,7 @@ def equal_rows(X: Any) -> Groups:
 
 
 def _array(rows: list[Any]) -> NDArray[Any]:
-    """Return rows as an array of numbers, or of the objects themselves."""
+    """Return rows as an array of numbers or of objects."""
     if not any(isinstance(row, str | bytes) for row in rows):
         try:
             array = np.asarray(rows)
@@ -94,7 +95,7 @@ def _array(rows: list[Any]) -> NDArray[Any]:
 
 
 def numbered(keys: Iterable[Any]) -> Groups:
-    """Give hashable keys numbers, in the order in which they come first.
+    """Return numbers of hashable keys, in order of first appearance.
 
     Examples
     --------
@@ -106,7 +107,7 @@ def numbered(keys: Iterable[Any]) -> Groups:
 
 
 def _apart(groups: Groups, expected: Callable[[], Floats]) -> Groups:
-    """Take equal rows apart that are equal by chance; `expected` gives how many equal ones each row may expect."""
+    """Separate rows that are equal by chance; `expected` returns the expected number of rows equal to each."""
     if not groups.size or groups.max() + 1 == groups.size:
         return groups
     by_chance = expected() >= _CHANCE
@@ -114,11 +115,11 @@ def _apart(groups: Groups, expected: Callable[[], Floats]) -> Groups:
 
 
 def _expected(columns: Iterable[Any], n: int) -> Floats:
-    """Return how many rows may be equal to each by chance, from the frequencies of its values in each column."""
+    """Return the expected number of rows equal to each, from the frequencies of its values in each column."""
     logs = np.full(n, np.log(n))
     for column in columns:
         values, place, count = _counted(column)
-        logs += np.where(_telling(values), -np.inf, np.log(count / n))[place]
+        logs += np.where(_distinctive(values), -np.inf, np.log(count / n))[place]
     return np.asarray(np.exp(logs))
 
 
@@ -129,13 +130,13 @@ def _expected_sparse(rows: Any) -> Floats:
     absent = np.log(np.maximum(1 - used / n, 0.5 / n))
     pairs = np.rec.fromarrays([rows.indices, rows.data])
     _, place, count = np.unique(pairs, return_inverse=True, return_counts=True)
-    gains = np.where(_telling(rows.data), -np.inf, np.log(count / n)[place] - absent[rows.indices])
+    gains = np.where(_distinctive(rows.data), -np.inf, np.log(count / n)[place] - absent[rows.indices])
     logs = np.log(n) + absent.sum() + np.bincount(np.repeat(np.arange(n), np.diff(rows.indptr)), gains, minlength=n)
     return np.asarray(np.exp(logs))
 
 
 def _counted(column: Any) -> tuple[Any, NDArray[np.intp], NDArray[np.intp]]:
-    """Return the different values of a column, the place of each row's, and how often each comes."""
+    """Return a column's distinct values, each row's index into them, and their counts."""
     if isinstance(column, np.ndarray):
         return np.unique(column, return_inverse=True, return_counts=True)
     place = numbered(column)
@@ -145,13 +146,13 @@ def _counted(column: Any) -> tuple[Any, NDArray[np.intp], NDArray[np.intp]]:
     return values, place, np.bincount(place)
 
 
-def _telling(values: Any) -> NDArray[np.bool_]:
-    """Whether values are not equal by chance: long texts, sequences, numbers of many digits."""
+def _distinctive(values: Any) -> NDArray[np.bool_]:
+    """Return a mask of values that aren't equal by chance: long texts, sequences, numbers of many digits."""
     if values.dtype.kind == "O":
         long = [
             isinstance(each, tuple) or (isinstance(each, str | bytes) and len(each) > _CHARACTERS) for each in values
         ]
-        digits = _telling(np.array([each if isinstance(each, float) else 0.0 for each in values]))
+        digits = _distinctive(np.array([each if isinstance(each, float) else 0.0 for each in values]))
         return np.array(long) | digits
     if values.dtype.kind != "f":
         return np.zeros(values.shape, bool)
@@ -163,13 +164,13 @@ def _telling(values: Any) -> NDArray[np.bool_]:
 
 
 def _rounded(values: Floats, digits: int) -> Floats:
-    """Round numbers to so many significant digits."""
+    """Round numbers to significant digits."""
     scale = 10.0 ** (digits - 1 - np.floor(np.log10(np.abs(values))))
     return np.asarray(np.rint(values * scale) / scale)
 
 
 def _key(row: Any) -> Any:
-    """Return a row's values as something hashable; a missing value equals itself."""
+    """Return a row's values as a hashable key; missing values are equal."""
     if isinstance(row, list | tuple | np.ndarray):
         return tuple(map(_key, row))
     if row is None or isinstance(row, str | bytes | int):
@@ -182,7 +183,7 @@ def _key(row: Any) -> Any:
 
 
 def equal_scores(scores: Floats) -> Groups:
-    """Give scores of copies the same number: equal ones with more digits than a rounded score has.
+    """Return group numbers of scores: equal ones are copies if they have more digits than a rounded score.
 
     Examples
     --------
@@ -190,11 +191,11 @@ def equal_scores(scores: Floats) -> Groups:
     [0, 1, 2, 2, 3]
     """
     groups = numbered(scores.tolist())
-    return _apart(groups, lambda: np.where(_telling(scores), 0.0, 1.0))
+    return _apart(groups, lambda: np.where(_distinctive(scores), 0.0, 1.0))
 
 
 def checked_groups(groups: ArrayLike, n: int) -> Groups:
-    """Give the rows of a group that the caller names the same number; ValueError where that can't be.
+    """Validate groups passed by the caller and number them.
 
     Examples
     --------
@@ -214,7 +215,7 @@ def checked_groups(groups: ArrayLike, n: int) -> Groups:
 
 
 def one_each(scores: Floats, groups: Groups, highest: bool = True) -> Floats:
-    """Return one score a group, in the order in which groups come first: the highest, or the lowest.
+    """Return one score per group in order of first appearance: the highest, or the lowest.
 
     Examples
     --------
@@ -227,7 +228,7 @@ def one_each(scores: Floats, groups: Groups, highest: bool = True) -> Floats:
     return kept
 
 
-def in_both_readings(
+def by_groups_and_rows(
     rule: Callable[..., tuple[float, int]],
     scores: Floats,
     groups: Groups,
@@ -236,26 +237,26 @@ def in_both_readings(
     mislabelled: tuple[int, int],
     highest: bool = True,
 ) -> tuple[float, int]:
-    """Return the threshold of a rule that holds by groups and by rows, and how many groups it may be wrong about.
+    """Apply a rule by groups and by rows; return the stricter threshold and its number of allowed groups.
 
     Parameters
     ----------
     rule : callable
         `order_statistic_threshold`, or `recall_threshold` (then `highest` is False).
     scores, groups : ndarray of shape (n,)
-        Of the rows that the promise is about.
+        Of the rows that the promise covers.
     limit, confidence : float
-        What the rule promises.
+        The parameters of the rule.
     mislabelled : (int, int)
-        Wrong labels to allow for. A missing row may belong to a group that is here, so that it adds none.
+        Label errors to allow for. A missing row may belong to an existing group, so it adds none.
     highest : bool, default=True
-        Which score of a group speaks most against the promise.
+        Which score of a group is its least favourable one.
 
     Examples
     --------
     >>> from surebayes.guarantees.order_statistics import order_statistic_threshold
     >>> thrice = np.repeat(np.arange(100.0), 3), np.repeat(np.arange(100), 3)
-    >>> in_both_readings(order_statistic_threshold, *thrice, 0.05, 0.95, (0, 0))
+    >>> by_groups_and_rows(order_statistic_threshold, *thrice, 0.05, 0.95, (0, 0))
     (98.0, 1)
     """
     kept = one_each(scores, groups, highest)

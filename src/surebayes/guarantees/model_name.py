@@ -10,28 +10,28 @@ from sklearn.utils import Bunch
 
 
 class _ModelHasher(NumpyHasher):
-    """joblib's digest, by values alone: strides, memory maps and views don't count, and masked arrays have one."""
+    """joblib's digest by values alone: independent of strides, memory maps and views; supports masked arrays."""
 
     def save(self, obj: Any) -> None:
-        """Take an object into the digest."""
+        """Add an object to the digest."""
         if isinstance(obj, np.ma.MaskedArray):
             obj = ("masked", obj.filled(), np.ma.getmaskarray(obj))
         elif isinstance(obj, np.ndarray) and not obj.dtype.hasobject:
             obj = _in_order(obj)
-        elif isinstance(obj, Bunch):  # a pickled one comes back without its private attribute
+        elif isinstance(obj, Bunch):  # pickling drops its private attribute
             obj = ("bunch", dict(obj))
         super().save(obj)
 
 
 def _in_order(array: np.ndarray) -> np.ndarray:
-    """Return an array with the strides that it has once it was copied or pickled."""
+    """Return an array with the strides of its copy."""
     order: Literal["C", "F"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
     usual = np.empty(array.shape, array.dtype, order).strides
     return array if array.strides == usual else array.copy(order)
 
 
 def name_of(model: Any) -> str | None:
-    """Return 16 hexadecimal digits that change with anything a model holds; None where that can't be read.
+    """Return 16 hexadecimal digits that change with a model's content; None if it can't be pickled.
 
     Examples
     --------
@@ -42,5 +42,5 @@ def name_of(model: Any) -> str | None:
     """
     try:
         return str(_ModelHasher("md5", coerce_mmap=True).hash(model))[:16]
-    except Exception:  # a foreign class may raise anything when pickled: a fit is never lost for a name
+    except Exception:  # third-party classes may raise anything when pickled: never lose a fit for a name
         return None

@@ -1,9 +1,9 @@
-"""Near copies: texts that share most of their runs of words, found by a fingerprint of these runs.
+"""Near copies: texts that share most of their word shingles, detected by MinHash.
 
-A campaign changes a name or a number from mail to mail. The smallest of the hashed runs of words, by each of 64 hash
-functions, is the same in two texts with the probability of their resemblance: the share of runs that both have among
-those that either has (Broder, 1997). Texts that agree in all eight of one of eight bands are compared, and are one
-group where they agree in most of the 64.
+Campaigns vary a name or a number from message to message. The minimum of a text's hashed shingles, by each of 64 hash
+functions, is equal in two texts with the probability of their resemblance: the shared fraction of their shingles
+(Broder, 1997). Texts that agree in one of eight bands of eight minima are compared, and grouped if they agree in most
+of the 64.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Fingerprint = NDArray[np.uint32]
 
 
 def fingerprint(runs: ArrayLike) -> Fingerprint:
-    """Return 64 numbers of a text; two texts share as many as they resemble each other.
+    """Return the 64 minima of a text; the fraction that two texts share estimates their resemblance.
 
     Parameters
     ----------
     runs : array-like of int, not empty
-        Numbers of its runs of words, such as their hashes.
+        Numbers of its shingles, such as their hashes.
 
     Examples
     --------
@@ -44,19 +44,19 @@ def fingerprint(runs: ArrayLike) -> Fingerprint:
 
 
 def near_equal(fingerprints: Sequence[Fingerprint | None], least: float = LEAST) -> Groups:
-    """Give near copies the same number.
+    """Return group numbers of texts: near copies share a number.
 
     Parameters
     ----------
     fingerprints : sequence of fingerprints
-        Of each text; None for one that is no copy of any.
+        One per text; None for a text that is a copy of no other.
     least : float, default=0.7
         The resemblance from which on two texts are near copies.
 
     Returns
     -------
     ndarray of int, shape (n,)
-        Numbers from 0, in the order in which they come first.
+        Group numbers from 0, in order of first appearance.
 
     Examples
     --------

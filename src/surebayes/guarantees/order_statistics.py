@@ -1,7 +1,7 @@
 """Guaranteed thresholds: exact binomial promises from held-out scores.
 
 A document is *positive* exactly when its score lies strictly above the threshold. Nothing is assumed about the
-distribution of the scores; the rows given must be ones the model was not trained on, drawn as future ones will be.
+distribution of the scores; the rows must not have been used for training, and must be drawn like future ones.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ Floats = NDArray[np.float64]
 
 
 Mislabelled = tuple[int, int]
-"""At most so many foreign documents among the negatives given, and at most so many true ones missing."""
+"""Upper limits on foreign documents among the given negatives, and on missing true ones."""
 
 
 def negatives_needed(max_fpr: float, confidence: float, *, allowed: int = 0, mislabelled: Mislabelled = (0, 0)) -> int:
-    """Smallest number of negatives with which a false-positive rate can be promised at all.
+    """Smallest number of negatives that can support any promise of a false-positive rate.
 
-    With fewer, even a threshold above all of them is exceeded by too many new negatives with a probability of more
-    than 1 - confidence. The same number of positives is needed to promise a recall of 1 - `max_fpr`.
+    With fewer, even a threshold above all of them is exceeded by too many new negatives with a probability of more than
+    1 - confidence. A promise of a recall of 1 - `max_fpr` needs the same number of positives.
 
     Parameters
     ----------
     max_fpr, confidence : float
         In (0, 1).
     allowed : int, default=0
-        How many of them are to lie above the threshold.
+        The number of negatives that must be allowed above the threshold.
     mislabelled : (int, int), default=(0, 0)
         See :func:`order_statistic_threshold`.
 
@@ -51,7 +51,7 @@ def negatives_needed(max_fpr: float, confidence: float, *, allowed: int = 0, mis
     fraction(confidence, "confidence", zero=False, one=False)
     foreign, missing = checked_mislabelled(mislabelled)
     errors = allowed + missing
-    too_few, enough = errors, errors + 1  # n rows can't hold n errors at most k(n) < n of which are allowed
+    too_few, enough = errors, errors + 1  # k(n) < n, so n rows can't contain n allowed errors
     while allowed_errors(enough, max_fpr, confidence, errors) < errors:
         too_few, enough = enough, 2 * enough
     while enough - too_few > 1:
@@ -64,7 +64,7 @@ def negatives_needed(max_fpr: float, confidence: float, *, allowed: int = 0, mis
 
 
 def checked_mislabelled(mislabelled: Mislabelled) -> Mislabelled:
-    """Check that there are two counts, and return them as ints.
+    """Validate a pair of counts and return it as ints.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def checked_mislabelled(mislabelled: Mislabelled) -> Mislabelled:
 
 
 def allowed_errors(n: int, rate: float, confidence: float, most: int | None = None) -> int:
-    """Largest k with P(Binomial(n, rate) <= k) <= 1 - confidence; -1 where there is none, `most` where it is more.
+    """Largest k with P(Binomial(n, rate) <= k) <= 1 - confidence, at most `most`; -1 if there is none.
 
     Examples
     --------
@@ -106,34 +106,33 @@ def allowed_errors(n: int, rate: float, confidence: float, most: int | None = No
 def order_statistic_threshold(
     negative_scores: ArrayLike, max_fpr: float, confidence: float, mislabelled: Mislabelled = (0, 0)
 ) -> tuple[float, int]:
-    """Lowest threshold that vouches for a false-positive rate: the Neyman-Pearson umbrella rule.
+    """Lowest threshold that guarantees a false-positive rate: the Neyman-Pearson umbrella rule.
 
-    The threshold is one of the negatives' own scores, the (allowed + 1)-th highest. A new negative exceeds it with a
-    probability above `max_fpr` only if at most `allowed` of the n negatives fell into the top `max_fpr` of their
-    distribution, and `allowed` is the largest number for which that has binomial probability <= 1 - confidence. Nothing
-    is assumed about the distribution; with ties the true confidence is only higher, because a score *at* the threshold
-    is not positive.
+    The threshold is the (allowed + 1)-th highest of the negatives' scores. A new negative exceeds it with a probability
+    above `max_fpr` only if at most `allowed` of the n negatives fell into the top `max_fpr` of their distribution, and
+    `allowed` is the largest number for which this has binomial probability <= 1 - confidence. Nothing is assumed about
+    the distribution; ties only raise the true confidence, because a score *at* the threshold is not positive.
 
-    Wrong labels: if at most a of the n are foreign (not negatives at all) and at most m true negatives are missing from
-    them (labelled otherwise, or thrown away), the true sample has n - a + m members or more with one more allowed for
-    each, of which m lie, at worst, all above the threshold. So k(n - a + m) - m are allowed instead of k(n), and the
-    promise stays exact: k grows by at most 1 with a document.
+    Label errors: if at most a of the n are foreign (not negatives at all) and at most m true negatives are missing
+    (labelled otherwise, or discarded), the true sample has n - a + m or more members, and at worst the m missing ones
+    all lie above the threshold. So k(n - a + m) - m are allowed instead of k(n), and the promise stays exact, since k
+    grows by at most 1 per document.
 
     Parameters
     ----------
     negative_scores : array-like of shape (n,)
-        Scores of negatives that the model was not trained on, drawn as future negatives will be.
+        Scores of negatives that the model was not trained on, drawn like future negatives.
     max_fpr, confidence : float
         In (0, 1).
     mislabelled : (a, m), default=(0, 0)
-        At most a foreign documents among the negatives given, at most m true ones missing.
+        At most a foreign documents among the given negatives, at most m true ones missing.
 
     Returns
     -------
     threshold : float
-        Call positive what scores strictly above it.
+        Scores strictly above it are positive.
     allowed : int
-        At most so many of the given negatives lie above it.
+        At most this many of the given negatives are above it.
 
     Raises
     ------
@@ -156,7 +155,7 @@ def order_statistic_threshold(
 def recall_threshold(
     positive_scores: ArrayLike, min_recall: float, confidence: float, mislabelled: Mislabelled = (0, 0)
 ) -> tuple[float, int]:
-    """Highest threshold that vouches for a recall: the mirror image of :func:`order_statistic_threshold`.
+    """Highest threshold that guarantees a recall: the mirror image of :func:`order_statistic_threshold`.
 
     Parameters
     ----------
@@ -165,15 +164,15 @@ def recall_threshold(
     min_recall, confidence : float
         In (0, 1).
     mislabelled : (int, int), default=(0, 0)
-        At most so many foreign documents among the positives given, at most so many true ones missing.
+        Limits on foreign documents among the given positives, and on missing true ones.
 
     Returns
     -------
     threshold : float
-        Call positive what scores strictly above it. It lies just below the score of a given positive, so that this one
-        is still found.
+        Scores strictly above it are positive. It lies just below the score of a given positive, so that this one is
+        still found.
     allowed : int
-        At most so many of the given positives are missed.
+        At most this many of the given positives are missed.
 
     Raises
     ------
@@ -194,9 +193,9 @@ def recall_threshold(
 
 
 def allowed_above(n: int, max_fpr: float, confidence: float, mislabelled: Mislabelled = (0, 0)) -> int:
-    """Return how many of n negatives may lie above a threshold that vouches for a false-positive rate.
+    """Return the number of n negatives allowed above a threshold that guarantees a false-positive rate.
 
-    Parameters and errors are those of :func:`order_statistic_threshold`, which needs the scores only for the threshold.
+    Parameters and errors as in :func:`order_statistic_threshold`, which only needs the scores to place the threshold.
 
     Examples
     --------
@@ -218,7 +217,7 @@ def _allowed_or_raise(
 
 
 def smallest_rate(n: int, confidence: float, mislabelled: Mislabelled = (0, 0)) -> float | None:
-    """Smallest rate, to three digits, that n negatives can vouch for; None where they can't for any.
+    """Smallest rate, to three digits, that n negatives can support; None if there is none.
 
     Examples
     --------
@@ -229,15 +228,15 @@ def smallest_rate(n: int, confidence: float, mislabelled: Mislabelled = (0, 0)) 
     true = n - foreign + missing
     if true <= missing:
         return None
-    return vouched_rate(true, missing, confidence)
+    return supported_rate(true, missing, confidence)
 
 
-def vouched_rate(n: int, above: int, confidence: float) -> float | None:
-    """Smallest rate, to three digits, that n negatives vouch for where so many lie above the threshold; None for none.
+def supported_rate(n: int, above: int, confidence: float) -> float | None:
+    """Smallest rate, to three digits, that n negatives support with `above` of them above the threshold; None if none.
 
     Examples
     --------
-    >>> vouched_rate(2995, 0, 0.95), vouched_rate(10_000, 4, 0.95), vouched_rate(3, 3, 0.95)
+    >>> supported_rate(2995, 0, 0.95), supported_rate(10_000, 4, 0.95), supported_rate(3, 3, 0.95)
     (0.001, 0.000916, None)
     """
     if above >= n:
@@ -249,17 +248,17 @@ def vouched_rate(n: int, above: int, confidence: float) -> float | None:
 
 
 def confidence_of_renewal(confidence: float, renewal: int) -> float:
-    """Return the confidence that a renewal needs so that all of them hold together.
+    """Return the confidence of a single renewal such that all of them hold together.
 
-    The j-th certificate of a series gets the share 6 / (pi^2 j^2) of the doubt. These shares add up to 1 over all j, so
-    the chance that *any* of the series is ever wrong is at most 1 - confidence.
+    The j-th certificate of a series gets the share 6 / (pi^2 j^2) of the error probability. These shares add up to 1
+    over all j, so the probability that *any* of the series is ever wrong is at most 1 - confidence.
 
     Parameters
     ----------
     confidence : float
         Of all together, in (0, 1).
     renewal : int
-        Which one this is, from 1.
+        Its number, from 1.
 
     Examples
     --------
@@ -281,12 +280,12 @@ def precision_threshold(
     groups: Groups | None = None,
     anytime: bool = False,
 ) -> tuple[float, int, int]:
-    """Lowest of the given thresholds that vouches for a precision, by a fixed-sequence test.
+    """Lowest of the given thresholds that guarantees a precision, by a fixed-sequence test.
 
-    The thresholds are tried from the highest down. Each is accepted while "precision is below `min_precision`" can be
-    rejected by an exact binomial test at level 1 - confidence; the first that can't ends the walk, and the last
-    accepted one is returned. Because the sequence is fixed beforehand, no correction for many tests is needed. The
-    promise holds for the share of positives in `scores`: with fewer positives in the stream, precision falls.
+    Thresholds are tested from the highest down. Each is accepted if "precision is below `min_precision`" is rejected by
+    an exact binomial test at level 1 - confidence; the first failure ends the walk, and the last accepted one is
+    returned. Because the sequence is fixed in advance, no correction for multiple tests is needed. The promise holds
+    for the share of positives in `scores`: with fewer positives in the stream, precision falls.
 
     Parameters
     ----------
@@ -299,22 +298,22 @@ def precision_threshold(
     min_precision, confidence : float
         In (0, 1).
     groups : ndarray of int, shape (n,), optional
-        Rows that are one observation. A threshold is then accepted only if the test by groups accepts it as well, with
-        one row for a group's positives, the lowest, and one for its negatives, the highest.
+        Groups of dependent rows. A threshold is then accepted only if the test by groups accepts it as well, with one
+        row for a group's positives, the lowest, and one for its negatives, the highest.
     anytime : bool, default=False
-        Whether the test is to hold at all numbers of rows at once, for the same sequence of thresholds.
+        Whether the test is valid for all numbers of rows at once, with the same sequence of thresholds.
 
     Returns
     -------
     threshold : float
-        Call positive what scores strictly above it.
+        Scores strictly above it are positive.
     flagged, wrong : int
-        How many of the given rows (of groups: one row each) lie above it, and how many of those are negatives.
+        The number of given rows (with groups: one row each) above it, and the number of negatives among those.
 
     Raises
     ------
     ValueError
-        If not even the first threshold is accepted.
+        If even the first threshold is rejected.
 
     Examples
     --------
@@ -343,7 +342,7 @@ def precision_threshold(
         doubts = [_doubt(right + false, false, 1 - min_precision, anytime) for right, false in counts]
         wrong = counts[-1][1]
         flagged = counts[-1][0] + wrong
-        # so few wrong ones, or fewer, if each flagged row were wrong with probability 1 - min_precision
+        # this few wrong ones, or fewer, if each flagged row were wrong with probability 1 - min_precision
         if flagged == 0 or max(doubts) > 1 - confidence:
             break
         accepted = float(threshold), flagged, wrong
@@ -357,5 +356,5 @@ def precision_threshold(
 
 
 def _doubt(n: int, k: int, rate: float, anytime: bool) -> float:
-    """Return the largest chance of so few errors, or of evidence as strong at any time, where the rate is higher."""
+    """Return the maximum probability of so few errors (or evidence this strong at any time) if the rate is higher."""
     return math.exp(min(-log_evidence(n, k, rate), 0.0)) if anytime else float(special.bdtr(k, n, rate))

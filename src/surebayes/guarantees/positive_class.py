@@ -1,4 +1,4 @@
-"""The positive class of two: the one with limited false alarms, inferred from the labels' names."""
+"""Inference of the positive class, the one with limited false alarms, from the names of two labels."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,20 +10,20 @@ _NUMBERS = ({0.0, 1.0}, {-1.0, 1.0})
 
 
 def positive_of(labels: "Iterable[Any]") -> "Any | None":
-    """Return the positive one of at most two labels where their names say which it is.
+    """Return the positive one of two labels if their names reveal it.
 
-    It must be spam, junk, phish, phishing, bad, alarm, true, yes, pos or positive, whatever its case, or 1 where the
-    other is 0 or -1.
+    It must be spam, junk, phish, phishing, bad, alarm, true, yes, pos or positive in any case, or 1 if the other label
+    is 0 or -1.
 
     Parameters
     ----------
     labels : iterable
-        Labels of any type; repeated ones count once.
+        Labels of any type; repetitions are ignored.
 
     Returns
     -------
     label or None
-        None where the labels give no hint, contradict each other, or are more than two.
+        None if the labels give no hint, contradict each other, or are more than two.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def positive_of(labels: "Iterable[Any]") -> "Any | None":
 
 
 def _number(label: "Any") -> "float | None":
-    """Return a label as a number, "1" and 1.0 alike; None for names, True and False among them."""
+    """Return a label as a number, "1" and 1.0 alike; None for names and booleans."""
     try:
         return None if str(label) in ("True", "False") else float(label)
     except (TypeError, ValueError):
@@ -51,14 +51,14 @@ def _number(label: "Any") -> "float | None":
 
 
 def doubt_about(labels: "Iterable[Any]", positive: "Any") -> str:
-    """Return a sentence where the labels do not confirm the positive class that was taken by default; else "".
+    """Return a sentence if the labels don't confirm the default positive class; else "".
 
     Parameters
     ----------
     labels : iterable
-        Labels; there is doubt about two only.
+        Labels; only two can be doubtful.
     positive : label
-        The class that was taken.
+        The class chosen by default.
 
     Examples
     --------
@@ -86,7 +86,7 @@ _warned: "set[str]" = set()
 
 
 def warn_once(labels: "Iterable[Any]", positive: "Any", way_out: str, stacklevel: int) -> None:
-    """Warn where the labels do not confirm the positive class that was taken by default; of the same labels once.
+    """Warn if the labels don't confirm the default positive class; once per pair of labels.
 
     Parameters
     ----------

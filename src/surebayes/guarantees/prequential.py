@@ -1,6 +1,6 @@
-"""Prequential threshold, from scores of documents before their labels were known.
+"""Prequential threshold, from scores that documents got before their labels were known.
 
-The score of a document that was judged before it was learnt is an honest held-out score of the model of that moment.
+The score of a document that was judged before it was learnt is a genuine held-out score of the model at that moment.
 The model keeps learning, and labels may depend on verdicts, so a threshold from such scores is measured, not
 guaranteed; the guarantee is the budget's (:mod:`surebayes.guarantees.budget`).
 """
@@ -15,17 +15,16 @@ from surebayes.core.checks import fraction
 from surebayes.guarantees.budget import lifted
 from surebayes.guarantees.order_statistics import negatives_needed
 
-_RECENT = 2000  # positives whose quantiles place the lift
-_SPARE = 1000  # negatives kept beyond four times those that the threshold may be placed on
+_RECENT = 2000  # latest positives, whose quantiles determine the lift
+_SPARE = 1000  # negatives kept beyond four times the allowed number
 
 
 class PrequentialThreshold:
-    """The order-statistic threshold over all negatives known so far, kept up to date in bounded memory.
+    """The order-statistic threshold over all negatives known so far, updated in bounded memory.
 
-    It lies on the (k + 1)-th highest known negative, where k is what
-    :func:`~surebayes.guarantees.order_statistics.order_statistic_threshold` allows for so many negatives; on the
-    highest while there are too few for any promise. Only the highest negatives are kept; where one that was dropped
-    might matter after all, the threshold stays above it.
+    It is the (k + 1)-th highest known negative, where k is the number allowed by
+    :func:`~surebayes.guarantees.order_statistics.order_statistic_threshold`; the highest while there are too few for
+    any promise. Only the highest negatives are kept; if a dropped one could matter, the threshold stays above it.
 
     Parameters
     ----------
@@ -35,9 +34,9 @@ class PrequentialThreshold:
     Attributes
     ----------
     negatives, positives : int
-        How many were seen.
+        Totals so far.
     allowed : int
-        How many known negatives may lie above the threshold; -1 while there are too few for the rate.
+        The number of known negatives allowed above the threshold; -1 while there are too few for the rate.
 
     Examples
     --------
@@ -57,13 +56,13 @@ class PrequentialThreshold:
         self.confidence = fraction(confidence, "confidence", zero=False, one=False)
         self.negatives, self.positives, self.allowed = 0, 0, -1
         self._highest: list[float] = []  # of the negatives, ascending
-        self._dropped = -math.inf  # the highest negative that isn't kept
-        self._recent: list[float] = []  # positives as they came
+        self._dropped = -math.inf  # the highest dropped negative
+        self._recent: list[float] = []  # latest positives in order of arrival
         self._ranked: list[float] = []  # the same, ascending
         self._next = negatives_needed(self.rate, self.confidence)
 
     def add(self, score: float, positive: bool) -> None:
-        """Count a document with a known label, with its earlier score."""
+        """Count a document with a known label and its earlier score."""
         if not math.isfinite(score):
             raise ValueError(f"scores must be finite numbers. Got {score!r}.")
         if positive:
@@ -89,7 +88,7 @@ class PrequentialThreshold:
 
     @property
     def threshold(self) -> float:
-        """Positive is what scores strictly above it; infinity while no negative is known."""
+        """Scores strictly above it are positive; infinity while no negative is known."""
         if not self._highest:
             return math.inf
         return max(self._highest[-1 - max(self.allowed, 0)], self._dropped)
@@ -100,12 +99,12 @@ class PrequentialThreshold:
 
     @property
     def recall(self) -> float:
-        """Share of the latest 2,000 positives above the threshold of now; 0 while there is none."""
+        """Share of the latest 2,000 positives above the current threshold; 0 if there are none."""
         caught, known = self.recent_recall()
         return caught / known if known else 0.0
 
     def recent_recall(self) -> tuple[int, int]:
-        """Return how many of the latest positives lie above the threshold of now, and how many there are."""
+        """Return how many of the latest positives are above the current threshold, and their total number."""
         return len(self._ranked) - bisect.bisect_right(self._ranked, self.threshold), len(self._ranked)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

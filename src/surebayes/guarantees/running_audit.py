@@ -1,14 +1,14 @@
-"""Running audit: bounds on the true false-alarm rate so far, valid at all times, while a filter learns and drifts.
+"""Running audit: bounds on the true false-alarm rate so far, valid at all times, through learning and drift.
 
-Each known negative was judged by the model and the threshold of its moment, and these depend on the past alone. With
-p_i the conditional rate at document i and k the alarms among n documents, for any fixed number l
+Each known negative was judged by the model and threshold of its time, which depend only on the past. With p_i the
+conditional rate at document i and k the alarms among n documents, for any fixed number l
 
     exp(l k) / prod(1 + p_i (e^l - 1))
 
-is a martingale that starts at 1, however p_i moved. The logarithm is concave, so the product is at most
-(1 + m (e^l - 1))^n, m the mean of the p_i. A mixture over l of exp(l k) (1 + m (e^l - 1))^-n therefore ever reaches
-1 / a with probability at most a. With negative l and a = .9 delta it bounds m from above, with positive l and
-a = .1 delta from below, at all times at once. No sameness of the documents or of the model is assumed.
+is a martingale that starts at 1, for any sequence p_i. The logarithm is concave, so the product is at most (1 + m (e^l
+- 1))^n, m the mean of the p_i. A mixture over l of exp(l k) (1 + m (e^l - 1))^-n therefore ever reaches 1 / a with
+probability at most a. With negative l and a = .9 delta it bounds m from above, with positive l and a = .1 delta from
+below, at all times at once. Neither the documents nor the model need to stay the same.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from surebayes.guarantees.telling import new_names, numbers_of
 Mixture = tuple[np.ndarray, np.ndarray]
 
 _UPPER_SHARE = 0.9
-"""The share of delta that the upper bound spends: it is the bound that people act on."""
+"""The share of delta spent on the upper bound, the one that people act on."""
 _TAIL = np.geomspace(0.003, 0.3, 16)
 _UPPER = (
     -np.concatenate([_TAIL, [0.15, 0.5, 1.0, 8.0]]),
@@ -36,12 +36,12 @@ _UPPER = (
 dozen, .15 hundreds and the tail thousands and more."""
 _EXPONENTS = np.geomspace(0.003, 3, 40)
 _LOWER = _EXPONENTS, np.full(len(_EXPONENTS), -math.log(len(_EXPONENTS)))
-"""The same for the lower bound, of equal weight: small values suit many alarms, large ones few."""
+"""The same for the lower bound, with equal weights: small values suit many alarms, large ones few."""
 _HALVINGS = 60
 
 
 class AlarmAudit:
-    r"""Bounds on the mean false-alarm rate that a filter had so far, whatever it learnt in between.
+    r"""Bounds on a filter's mean false-alarm rate so far, regardless of what it has learnt.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ class AlarmAudit:
     Attributes
     ----------
     n, alarms : int
-        Known negatives so far, and those of them that were flagged.
+        Known negatives so far, and the flagged ones among them.
     lower, upper : float
-        Bounds on the mean of the conditional false-alarm rates of the n judgements.
+        Bounds on the mean of the conditional false-alarm rates of the n verdicts.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class AlarmAudit:
 
     @classmethod
     def of_counts(cls, n: int, alarms: int, confidence: float = 0.95) -> Self:
-        """Make the audit of n known negatives of which so many were flagged.
+        """Create the audit of n known negatives from the number of flagged ones.
 
         Parameters
         ----------
@@ -93,15 +93,14 @@ class AlarmAudit:
         return made
 
     def add(self, alarms: ArrayLike, *, ids: Any = None) -> Self:
-        """Add whether known negatives were flagged, each once, by the verdict of its time.
+        """Add known negatives, flagged or not by their verdicts at the time.
 
         Parameters
         ----------
         alarms : bool or array-like of bool, shape (n,)
             True (or 1) for a false alarm.
         ids : str, or sequence of str, optional
-            Names of the documents: one that was counted before does not count again. Eight bytes of each are
-            kept.
+            Names of the documents: a repeated name does not count again. Eight bytes of each are stored.
 
         Returns
         -------
@@ -128,10 +127,10 @@ class AlarmAudit:
         return self
 
     def merge(self, other: AlarmAudit) -> Self:
-        """Add what another audit of the same filter has seen, as one audit would that saw it after this one.
+        """Add the counts of another audit of the same filter.
 
-        Processes, and hosts, may audit apart and merge in any order: the bounds depend on the counts alone. A document
-        named in both counts once, as it was counted here.
+        Processes and hosts may audit separately and merge in any order: the bounds depend on the counts alone. A
+        document named in both counts once, with the flag in this audit.
         """
         if other.confidence != self.confidence:
             raise ValueError(f"Audits of confidence {self.confidence} and {other.confidence} can't be merged.")
@@ -151,7 +150,7 @@ class AlarmAudit:
         return 0.0 if self.alarms == 0 else self._bound(self.alarms / self.n, 0.0, _LOWER, 1 - _UPPER_SHARE)
 
     def sentence(self, since: str | None = None) -> str:
-        """Return the bounds as a sentence, rounded outwards; `since` is when the audit began."""
+        """Return the bounds as a sentence, rounded outwards; `since` is the start of the audit."""
         low = math.floor(10_000 * self.lower) / 100
         high = math.ceil(10_000 * self.upper) / 100
         when = "so far" if since is None else f"since {since}"
@@ -163,13 +162,13 @@ class AlarmAudit:
     __str__ = sentence
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the state as plain values, for JSON."""
+        """Return the state as JSON values."""
         told = {"told": [[number, flag] for number, flag in sorted(self._told.items())]} if self._told else {}
         return {"confidence": self.confidence, "n": self.n, "alarms": self.alarms, **told}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
-        """Rebuild what :meth:`to_dict` returned."""
+        """Restore an audit from :meth:`to_dict`."""
         made = cls.of_counts(state["n"], state["alarms"], state["confidence"])
         made._told = {int(number): bool(flag) for number, flag in state.get("told", ())}
         return made
@@ -183,7 +182,7 @@ class AlarmAudit:
         return f"AlarmAudit(confidence={self.confidence}, n={self.n}, alarms={self.alarms})"
 
     def _bound(self, inside: float, outside: float, mixture: Mixture, share: float) -> float:
-        """Return the first mean rate that the mixture excludes, on the way from a plausible one to an extreme one."""
+        """Return the first mean rate that the mixture excludes, searching from a plausible towards an extreme one."""
         enough = -math.log(share * (1 - self.confidence))
         if log_mixture(self.n, self.alarms, outside, mixture) < enough:
             return outside
@@ -197,7 +196,7 @@ class AlarmAudit:
 
 
 def log_mixture(n: int, alarms: int, mean: float, mixture: Mixture) -> float:
-    """Return the log of the weighed mean over l of exp(l k) (1 + m (e^l - 1))^-n, for a mean rate m."""
+    """Return the log of the weighted mean over l of exp(l k) (1 + m (e^l - 1))^-n, for a mean rate m."""
     exponents, log_weights = mixture
     with np.errstate(divide="ignore"):
         terms = exponents * alarms - n * np.log1p(mean * np.expm1(exponents)) + log_weights

@@ -1,4 +1,4 @@
-"""Names of documents, so that a label reported twice counts once."""
+"""Hashed names of documents, so that a label reported twice counts once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 def numbers_of(ids: Any, n: int) -> list[int]:
-    """Return eight bytes of each of n names, as numbers; raise ValueError for invalid names.
+    """Return eight-byte hashes of n names as integers; ValueError for invalid names.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def numbers_of(ids: Any, n: int) -> list[int]:
 
 
 def new_names(told: Container[int], numbers: list[int]) -> NDArray[np.bool_]:
-    """Return a mask of new names; of repeated ones only the first is new.
+    """Return a mask of new names; of repetitions only the first is new.
 
     Examples
     --------

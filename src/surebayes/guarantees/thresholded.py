@@ -1,4 +1,4 @@
-"""Base of the classifiers with thresholds: scores relative to the thresholds, and scikit-learn's tags."""
+"""Base class of classifiers with thresholds: scores and scikit-learn's tags."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from surebayes.text.documents import plain_documents
 
 
 class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """A classifier around another one, with thresholds on its scores."""
+    """Wraps a classifier and applies thresholds to its scores."""
 
     estimator: Any
     estimator_: Any
@@ -24,7 +24,7 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     _targets: list[int]
 
     def _raw(self, X: Any) -> Any:
-        if n_rows(X) == 0:  # most classifiers refuse zero rows
+        if n_rows(X) == 0:  # most classifiers reject zero rows
             return np.empty(0 if self._kind == "binary" else (0, self._n_columns))
         return raw_scores(self.estimator_, plain_documents(X), self._kind == "multilabel")
 
@@ -39,7 +39,7 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self.estimator_.predict_proba(plain_documents(X))
 
     def scores(self, X: Any) -> Any:
-        """Scores relative to the thresholds: positive is what lies strictly above :attr:`threshold_`.
+        """Return the scores for the thresholds: those strictly above :attr:`threshold_` are positive.
 
         They are the classifier's `decision_function`, negated if `pos_label` is ``classes_[0]`` of two classes; for a
         classifier without one, log-odds.
@@ -58,7 +58,7 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return columns[:, self._targets[0]] if len(self._targets) == 1 else columns
 
     def decision_function(self, X: Any) -> Any:
-        """Scores of the classifier itself (the threshold is not subtracted); higher means ``classes_[1]``.
+        """Return the classifier's own scores, without subtracting the threshold; higher means ``classes_[1]``.
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self._raw(X)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take a state that was kept; parameters that came after it have their defaults."""
+        """Restore a pickled state; parameters added since then get their defaults."""
         defaults = {name: each.default for name, each in signature(type(self).__init__).parameters.items()}
         missing = {name: defaults[name] for name in self._get_param_names() if name not in state and name in defaults}
         super().__setstate__({**missing, **state})
@@ -85,12 +85,12 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         able = inner.classifier_tags
         tags.classifier_tags.multi_label = bool(able and able.multi_label)
         tags.classifier_tags.multi_class = not able or able.multi_class
-        tags.classifier_tags.poor_score = True  # few false alarms come before many right answers
+        tags.classifier_tags.poor_score = True  # few false alarms take precedence over accuracy
         return tags
 
 
 def n_rows(X: Any) -> int | None:
-    """Return how many rows there are; None where only reading them would tell.
+    """Return the number of rows; None if it can't be known without reading them.
 
     Examples
     --------

@@ -1,17 +1,17 @@
 """Measures of rankings and decisions, from labels and scores alone.
 
-Labels may be booleans, 0/1 or any two values; the larger one is the positive class. Higher scores mean "more
-positive", and a threshold calls positive what lies strictly above it. Rows with equal scores are one step: no measure
-depends on the order in which ties happen to be stored. Scores may be infinite, never NaN.
+Labels may be booleans, 0/1 or any two values; the larger one is the positive class. Higher scores mean "more positive";
+scores strictly above a threshold are positive. Rows with equal scores form one step: no measure depends on the order of
+ties. Scores may be infinite, never NaN.
 
 =====================================  ==========================================================================
 :func:`roc_curve`, :func:`roc_auc`     the curve, the area under it
 :func:`partial_auc`                    area left of a false-positive rate (AUC_0.1 of Kolcz & Yih)
-:func:`tpr_at_fpr`                     recall that a false-positive rate allows
-:func:`specificity_at_recall`          true-negative rate that a recall allows (Kolcz & Chowdhury)
+:func:`tpr_at_fpr`                     recall at a false-positive rate
+:func:`specificity_at_recall`          true-negative rate at a recall (Kolcz & Chowdhury)
 :func:`roca_percent`                   TREC's 1-ROCA%
 :func:`lam_percent`                    TREC's logistic average of two error rates
-:func:`break_even`                     where precision equals recall
+:func:`break_even`                     point of equal precision and recall
 :func:`precision_recall_f1`            at one threshold
 :func:`micro_f1`, :func:`macro_f1`     of multi-label or multi-class decisions
 :func:`rate_interval`                  exact interval of a rate

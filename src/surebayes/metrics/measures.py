@@ -66,7 +66,7 @@ def roc_curve(y: ArrayLike, s: ArrayLike) -> tuple[Floats, Floats, Floats]:
 
 
 def roc_auc(y: ArrayLike, s: ArrayLike) -> float:
-    """Area under the ROC curve: the chance that a positive outranks a negative, ties counting one half.
+    """Area under the ROC curve: the probability that a positive outranks a negative, ties counting one half.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def roc_auc(y: ArrayLike, s: ArrayLike) -> float:
     Returns
     -------
     float
-        Between 0 and 1; computed from whole numbers, so it does not depend on the order of the rows.
+        Between 0 and 1; computed from integers, so it does not depend on the order of the rows.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def tpr_at_fpr(y: ArrayLike, s: ArrayLike, x: float) -> float:
     Returns
     -------
     float
-        Between 0 and 1. A tie between negatives and positives is passed as a whole or not at all.
+        Between 0 and 1. Negatives and positives with equal scores are all above the threshold or all below.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def tpr_at_fpr(y: ArrayLike, s: ArrayLike, x: float) -> float:
 
 
 def specificity_at_recall(y: ArrayLike, s: ArrayLike, recall: float = 1.0) -> float:
-    """Largest share of negatives left alone by any threshold that finds at least `recall` of the positives.
+    """Largest true-negative rate of any threshold that finds at least `recall` of the positives.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def break_even(y: ArrayLike, s: ArrayLike) -> float:
     Returns
     -------
     float
-        Between 0 and 1. Where the cut falls into a tie, the average over all orders of the tie.
+        Between 0 and 1. If the cut falls into a tie, the average over all orders of the tie.
 
     Examples
     --------
@@ -264,13 +264,13 @@ def precision_recall_f1(y: ArrayLike, s: ArrayLike, threshold: float = 0.0) -> P
 def lam_percent(ham_error_rate: float, spam_error_rate: float) -> float:
     """TREC's logistic average misclassification percentage of the two error rates.
 
-    The mean of the two logits, turned back into a rate. A filter that guesses, calling everything spam with
-    probability p whatever it sees, gets 50% for every p; so does, as the limit, the pair (0, 1).
+    The mean of the two logits, converted back to a rate. A filter that calls messages spam at random with probability p
+    gets 50% for every p; so does, as the limit, the pair (0, 1).
 
     Parameters
     ----------
     ham_error_rate, spam_error_rate : float
-        Fractions in [0, 1]: misjudged ham of all ham, misjudged spam of all spam.
+        Fractions in [0, 1]: misclassified ham of all ham, misclassified spam of all spam.
 
     Returns
     -------
@@ -298,13 +298,13 @@ def micro_f1(Y: Any, P: Any) -> float:
     Parameters
     ----------
     Y, P : array-like or sparse matrix of shape (n, K), or array-like of shape (n,)
-        Truth and prediction: indicators of 0 and 1 (also booleans), or one label a row; with one label a row every
-        label is a class, and the result is the share of right rows.
+        Truth and prediction: indicators of 0 and 1 (also booleans), or one label per row; then every label is a class,
+        and the result is the accuracy.
 
     Returns
     -------
     float
-        Between 0 and 1; 0 where there is nothing to find and nothing was found.
+        Between 0 and 1; 0 if there are neither true nor predicted positives.
 
     Examples
     --------
@@ -326,7 +326,7 @@ def macro_f1(Y: Any, P: Any) -> float:
     Returns
     -------
     float
-        Between 0 and 1. A class that is neither there nor predicted counts 0, as in scikit-learn.
+        Between 0 and 1. A class that is neither present nor predicted counts 0, as in scikit-learn.
 
     Examples
     --------
@@ -340,7 +340,7 @@ def macro_f1(Y: Any, P: Any) -> float:
 
 
 def _class_counts(Y: Any, P: Any) -> tuple[Counts, Counts, Counts]:
-    """For each class: rows rightly predicted, predicted, and there."""
+    """Count, for each class, rows predicted correctly, predicted, and present."""
     truth, guess = _indicator_or_labels(Y, "Y"), _indicator_or_labels(P, "P")
     if truth.shape != guess.shape:
         raise ValueError(f"Y and P must have the same shape. Got {truth.shape} and {guess.shape}.")
@@ -377,7 +377,7 @@ def _indicator_or_labels(values: Any, name: str) -> Any:
 # ---------------------------------------------------------------------- intervals
 
 
-# measure -> its form on steps, where many bootstrap samples are measured at once without sorting again
+# measure -> its form on steps, to measure many bootstrap samples at once without sorting
 _ON_STEPS: dict[Any, Callable[..., Floats]] = {
     partial_auc: ranking.partial_area,
     roc_auc: ranking.area,
@@ -400,9 +400,9 @@ def bootstrap_interval(
 ) -> Interval:
     """Percentile interval of a measure, from samples drawn with replacement within each class.
 
-    The number of positives and negatives stays as it is (a stratified bootstrap), so every sample can be measured.
-    The ranking measures of this module are computed for many samples at once from one sort; 1,000 samples of 10,000
-    rows take about half a second. Any other function of (labels, scores) is called once for each sample.
+    The numbers of positives and negatives are fixed (a stratified bootstrap), so every sample can be measured. The
+    ranking measures of this module are computed for many samples at once from one sort; 1,000 samples of 10,000 rows
+    take about half a second. Any other function of (labels, scores) is called once per sample.
 
     Parameters
     ----------
@@ -413,7 +413,7 @@ def bootstrap_interval(
     confidence : float, default=0.95
         In (0, 1).
     resamples : int, default=1000
-        How many samples are drawn.
+        Number of samples.
     seed : int, default=0
         The same seed gives the same interval.
     **parameters
@@ -422,8 +422,8 @@ def bootstrap_interval(
     Returns
     -------
     Interval
-        A named tuple (low, high). Far in the tail (TPR at a tiny FPR from few negatives) the bootstrap knows no more
-        than the few scores up there: use :func:`rate_interval` for a fixed threshold instead.
+        A named tuple (low, high). Far in the tail (TPR at a tiny FPR from few negatives) the bootstrap depends on very
+        few scores: use :func:`rate_interval` for a fixed threshold instead.
 
     Examples
     --------
@@ -437,7 +437,7 @@ def bootstrap_interval(
     if resamples != int(resamples) or resamples < 1:
         raise ValueError(f"resamples must be a whole number of at least 1. Got {resamples!r}.")
     positive, scores = ranking.checked(y, s)
-    metric(np.asarray(y), scores, **parameters)  # errors of the metric or its parameters come before the work
+    metric(np.asarray(y), scores, **parameters)  # raise errors of the metric or its parameters first
     random = np.random.default_rng(seed)
     on_steps = _ON_STEPS.get(metric)
     if on_steps is None:

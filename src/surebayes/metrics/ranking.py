@@ -1,8 +1,8 @@
-"""Rankings as steps: how many negatives and positives lie strictly above each distinct score.
+"""Rankings as steps: the numbers of negatives and positives strictly above each distinct score.
 
-Every ranking measure is a function of the steps, so ties are one step whatever the order of the rows, and the steps
-of a bootstrap sample can be drawn without sorting again. All functions of steps work along the last axis: one call
-measures a thousand samples.
+Every ranking measure is a function of the steps, so ties are one step regardless of row order, and the steps of a
+bootstrap sample can be drawn without sorting. All functions of steps work along the last axis: one call measures a
+thousand samples.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Counts = NDArray[np.int64]
 
 
 class Steps(NamedTuple):
-    """A ranking by distinct scores, highest first: what lies strictly above each of them, and finally everything."""
+    """A ranking by distinct scores, highest first: the counts strictly above each of them, and finally the totals."""
 
     thresholds: Floats
     false_positives: Counts
@@ -26,7 +26,7 @@ class Steps(NamedTuple):
 
 
 def checked(y: ArrayLike, s: ArrayLike) -> tuple[NDArray[np.bool_], Floats]:
-    """Labels as booleans and scores as floats, or a one-sentence error."""
+    """Validate labels and scores; return booleans and floats."""
     labels, scores = np.asarray(y), np.asarray(s, dtype=np.float64)
     if labels.ndim != 1 or scores.ndim != 1:
         raise ValueError(f"labels and scores must be vectors. Got shapes {labels.shape} and {scores.shape}.")
@@ -70,20 +70,20 @@ def partial_area(false_positives: Counts, true_positives: Counts, max_fpr: float
     start, stop = false_positives[..., :-1], false_positives[..., 1:]
     low, high = true_positives[..., :-1], true_positives[..., 1:]
     run = np.clip(limit - start, 0, stop - start)
-    # the height at the right end of the part of each step that lies left of max_fpr
+    # the height at the right end of the part of each step left of max_fpr
     end = low + (high - low) * (run / np.maximum(stop - start, 1))
     area = np.sum(run * (low + end), axis=-1) / 2
     return np.asarray(area / (limit[..., 0] * true_positives[..., -1]), dtype=np.float64)
 
 
 def best_tpr(false_positives: Counts, true_positives: Counts, x: float) -> Floats:
-    """Largest share of positives above a step that at most the share x of negatives is above."""
+    """Largest share of positives above any step with at most the share x of negatives above it."""
     allowed = false_positives / false_positives[..., -1:] <= x
     return np.asarray(np.max(np.where(allowed, true_positives, 0), axis=-1) / true_positives[..., -1], dtype=np.float64)
 
 
 def best_specificity(false_positives: Counts, true_positives: Counts, recall: float = 1.0) -> Floats:
-    """Largest share of negatives not above a step that at least the share `recall` of positives is above."""
+    """Largest share of negatives not above any step with at least the share `recall` of positives above it."""
     enough = true_positives / true_positives[..., -1:] >= recall
     negatives = false_positives[..., -1]
     fewest = np.min(np.where(enough, false_positives, negatives[..., None]), axis=-1)
@@ -94,7 +94,7 @@ def precision_at_positives(false_positives: Counts, true_positives: Counts) -> F
     """Precision of the k highest rows, for k positives."""
     wanted = true_positives[..., -1:]
     predicted = false_positives + true_positives
-    # of the step that crosses k = wanted, the share of its positives that a random order would put above k
+    # for the step that crosses k = wanted, the expected share of its positives above k in random order
     share = np.clip((wanted - predicted[..., :-1]) / np.maximum(np.diff(predicted), 1), 0, 1)
     hits = np.sum(share * np.diff(true_positives), axis=-1)
     return np.asarray(hits / wanted[..., 0], dtype=np.float64)
@@ -124,7 +124,7 @@ def measure_samples(
     random: np.random.Generator,
     parameters: dict[str, Any],
 ) -> Floats:
-    """Draw rows within each class, and measure each sample on its own."""
+    """Draw rows within each class, and measure each sample separately."""
     groups = [np.flatnonzero(~positive), np.flatnonzero(positive)]
     values = np.empty(resamples)
     for i in range(resamples):
@@ -141,12 +141,12 @@ def measure_steps(
     random: np.random.Generator,
     parameters: dict[str, Any],
 ) -> Floats:
-    """Draw the number of rows at each distinct score instead of rows: the ranking of the sample needs no sort."""
+    """Draw the number of rows at each distinct score instead of rows, so that no sorting is needed."""
     steps = steps_of(positive, scores)
     width = steps.thresholds.size
     at_once = max(1, CELLS_AT_ONCE // max(width, positive.size))
     values = []
-    generators = random.spawn(2)  # one for each class: the result doesn't depend on how many samples fit at once
+    generators = random.spawn(2)  # one per class: the result doesn't depend on the batch size
     for start in range(0, resamples, at_once):
         size = min(at_once, resamples - start)
         drawn = [_draw_steps(counts, size, generator) for counts, generator in zip(steps[1:], generators)]
@@ -155,7 +155,7 @@ def measure_steps(
 
 
 def _draw_steps(cumulative: Counts, size: int, random: np.random.Generator) -> Counts:
-    """Draw as many rows of one class as there are, for `size` samples at once."""
+    """Draw a bootstrap sample of one class's rows, for `size` samples at once."""
     total, width = int(cumulative[-1]), cumulative.size
     step_of_row = np.repeat(np.arange(1, width), np.diff(cumulative))
     drawn = step_of_row[random.integers(total, size=(size, total))]

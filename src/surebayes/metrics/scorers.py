@@ -13,9 +13,9 @@ name                     measure
 ======================== ===================================================================================
 
 The numbers in the names may be any fraction: ``auc_0.02``, ``tpr@fpr=1e-4``, ``specificity@recall=0.95``. The names in
-:data:`REGISTERED` are known to scikit-learn itself once this module, or any estimator or vectorizer of surebayes, is
-loaded: ``cross_val_score(..., scoring="tpr@fpr=0.001")``. Other numbers, and another positive class, take
-:func:`get_scorer`.
+:data:`REGISTERED` are available to scikit-learn once this module, or any estimator or vectorizer of surebayes, is
+loaded: ``cross_val_score(..., scoring="tpr@fpr=0.001")``. Use :func:`get_scorer` for other numbers or another positive
+class.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ REGISTERED = (
     "micro_f1",
     "macro_f1",
 )
-"""The names that scikit-learn's functions take for ``scoring=``."""
+"""The names that scikit-learn's functions accept for ``scoring=``."""
 
 _NUMBER = r"(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)"
 _WITH_NUMBER: dict[str, tuple[Callable[..., float], str]] = {
@@ -79,21 +79,21 @@ _OF_DECISIONS: dict[str, Callable[..., float]] = {"micro_f1": metrics.micro_f1, 
 
 
 def get_scorer(name: str, *, pos_label: Any = None) -> Any:
-    """Find the scikit-learn scorer of that name.
+    """Return a scikit-learn scorer by name.
 
     Parameters
     ----------
     name : str
-        One of :data:`NAMES`, or such a name with another number in it.
+        One of :data:`NAMES`, or one of them with another number.
     pos_label : label, default=None
         The positive one of two classes in a ranking; the larger label if None.
 
     Returns
     -------
     callable
-        ``scorer(estimator, X, y) -> float``, greater is better. Ranking measures take `decision_function`, and
-        `predict_proba` where there is none. With more than two classes, or indicator labels, they are the mean over
-        the classes; one that all rows or none have can't be ranked, is named in a warning and left out.
+        ``scorer(estimator, X, y) -> float``, greater is better. Ranking measures use `decision_function`, or else
+        `predict_proba`. With more than two classes, or indicator labels, they are averaged over the classes; classes
+        that all rows or none have can't be ranked, and are left out with a warning.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def get_scorer(name: str, *, pos_label: Any = None) -> Any:
 
 
 class _RankingScorer(_scorer._Scorer):  # type: ignore[misc]
-    """A scorer that tells its measure which classes the columns of the scores belong to."""
+    """A scorer that passes the classes of the score columns to its measure."""
 
     def _score(self, method_caller: Any, estimator: Any, X: Any, y_true: Any, **parameters: Any) -> float:
         classes = getattr(estimator, "classes_", None)
@@ -146,7 +146,7 @@ def _ranked(
     pos_label: Any = None,
     **parameters: float,
 ) -> float:
-    """Apply a measure of one class's ranking; for several classes or labels the mean over them."""
+    """Apply a measure of one class's ranking; for several classes or labels, average over them."""
     if getattr(y, "ndim", 1) == 1:
         if np.ndim(scores) == 1:
             return measure(y if pos_label is None else np.asarray(y) == pos_label, scores, **parameters)
@@ -168,7 +168,7 @@ def _ranked(
 
 
 def _rankable(members: NDArray[np.bool_], names: NDArray[Any], measure: str) -> list[int]:
-    """Return the classes with rows inside and outside; warn of the remaining ones by name."""
+    """Return the classes with rows inside and outside; warn about the remaining ones by name."""
     usable: NDArray[np.bool_] = np.asarray(members.any(axis=0) & ~members.all(axis=0))
     if usable.all():
         return list(range(len(usable)))
@@ -185,7 +185,7 @@ def _rankable(members: NDArray[np.bool_], names: NDArray[Any], measure: str) -> 
 
 
 def register() -> None:
-    """Make scikit-learn know the names, also in what it has loaded already."""
+    """Register the names with scikit-learn, also in modules it has already loaded."""
     _scorer._SCORERS.update({name: get_scorer(name) for name in REGISTERED})
     for module in [module for name, module in list(sys.modules.items()) if name.startswith("sklearn.")]:
         for value in list(vars(module).values()):

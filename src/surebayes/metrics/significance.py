@@ -12,7 +12,7 @@ from surebayes.core.checks import fraction
 
 
 class Interval(NamedTuple):
-    """Both ends of a confidence interval.
+    """The bounds of a confidence interval.
 
     Examples
     --------
@@ -26,12 +26,12 @@ class Interval(NamedTuple):
 
 
 def rate_interval(successes: int, trials: int, confidence: float = 0.95) -> Interval:
-    """Clopper & Pearson's exact interval of a rate: it covers the true rate with at least the stated confidence.
+    """Clopper & Pearson's exact interval of a rate: its coverage is at least the stated confidence.
 
     Parameters
     ----------
     successes, trials : int
-        Whole numbers, 0 <= successes <= trials and trials >= 1.
+        Integers, 0 <= successes <= trials and trials >= 1.
     confidence : float, default=0.95
         In (0, 1).
 
@@ -75,8 +75,8 @@ class TTest(NamedTuple):
 def corrected_resampled_ttest(a: ArrayLike, b: ArrayLike, n_train: int, n_test: int) -> TTest:
     """Nadeau & Bengio's t-test of two classifiers measured on the same random train/test splits.
 
-    Training sets of random splits overlap, so the plain paired t-test is too sure of itself; the variance is
-    multiplied by (1/k + n_test/n_train) instead of 1/k. Frank & Bouckaert use it for their tables.
+    Training sets of random splits overlap, so the plain paired t-test is overconfident; its variance is multiplied by
+    (1/k + n_test/n_train) instead of 1/k. Frank & Bouckaert use it for their tables.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ def corrected_resampled_ttest(a: ArrayLike, b: ArrayLike, n_train: int, n_test: 
     Returns
     -------
     TTest
-        A named tuple (statistic, p), two-sided with k - 1 degrees of freedom; positive when `a` is larger. Differences
-        that are all the same number give (0, 1) if it is 0, else an infinite statistic and p = 0.
+        A named tuple (statistic, p), two-sided with k - 1 degrees of freedom; positive when `a` is larger. Constant
+        differences give (0, 1) if they are 0, else an infinite statistic and p = 0.
 
     Examples
     --------
@@ -118,16 +118,16 @@ def corrected_resampled_ttest(a: ArrayLike, b: ArrayLike, n_train: int, n_test: 
 
 
 def sign_test(wins: int, losses: int, *, method: str = "exact") -> float:
-    """Two-sided sign test of the hypothesis that a win is as likely as a loss; draws are left out.
+    """Two-sided sign test of the hypothesis that wins and losses are equally likely; draws are ignored.
 
     Parameters
     ----------
     wins, losses : int
-        Whole numbers, not negative.
+        Non-negative integers.
     method : {"exact", "normal", "printed"}, default="exact"
         "exact": the binomial distribution. "normal": the normal approximation with continuity correction. "printed":
-        the same with the tail by Abramowitz & Stegun's polynomial 26.2.17, as statistics packages had it; it is
-        what gives Frank & Bouckaert's 4.64e-8 for 81/24.
+        the same with the tail by Abramowitz & Stegun's polynomial 26.2.17, as in older statistics packages; it
+        reproduces Frank & Bouckaert's 4.64e-8 for 81/24.
 
     Returns
     -------

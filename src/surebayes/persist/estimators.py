@@ -1,8 +1,8 @@
 """Fitted estimators on disk, without pickle: `save` writes a folder, `load` reads it and never executes its content.
 
-A folder holds ``manifest.json`` (class, parameters and learnt attributes) and one file of arrays in
-the safetensors format. Loading builds only the classes named in this module, and reads every file whole, checked by
-size and SHA-256. docs/format.md has the details and the policy of versions.
+A folder holds ``manifest.json`` (class, parameters and fitted attributes) and one file of arrays in the safetensors
+format. Loading builds only the classes named in this module, and reads every file whole, verified by size and SHA-256.
+docs/format.md has the details and the version policy.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from surebayes.persist.manifest import NAME, read_manifest, stable_read
 __all__ = ["load", "save"]
 
 KIND = "estimator"
-_OLD = "is saved in the first form of its format: fit it anew"
+_OLD = "was saved by an early release whose format is no longer read: fit it again"
 
-# what may be saved, by the name that the manifest has for it: estimators have parameters and attributes, ...
+# serializable classes by their names in the manifest: estimators have parameters and attributes, ...
 _ESTIMATORS = {
     **dict.fromkeys(
         (
@@ -41,7 +41,7 @@ _ESTIMATORS = {
     ),
     "Pipeline": "sklearn.pipeline", "FeatureUnion": "sklearn.pipeline",
 }  # fmt: skip
-# ... those of scikit-learn that people put before and behind ours, by their full names
+# ... scikit-learn's estimators that are used with ours in pipelines, by their full names
 _OF_SCIKIT_LEARN = {
     f"{module}.{name}": module
     for module, names in {
@@ -66,7 +66,7 @@ _RECORDS = {
     "ProbabilityMap": "surebayes.guarantees.calibration",
     "Interval": "surebayes.metrics.significance",
 }
-# ... and the parts of a pool plain objects
+# ... and the parts of a pool are plain objects
 _PARTS = {
     "Engine": "surebayes.pool.engine",
     "GivenEngine": "surebayes.pool.given_views",
@@ -79,14 +79,14 @@ _DEPTH = 100
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator or pipeline to a folder, in one step: a reader sees the old one or the new one.
+    """Write a fitted estimator or pipeline to a folder, atomically: readers see the old one or the new one.
 
     Parameters
     ----------
     estimator : object
-        An estimator of surebayes, or a scikit-learn Pipeline or FeatureUnion of such.
+        An estimator of surebayes, or a scikit-learn Pipeline or FeatureUnion of them.
     path : path
-        The folder; made if need be. One that holds anything but a saved estimator is refused.
+        The folder; created if necessary. A folder with any other content is refused.
 
     Examples
     --------
@@ -129,13 +129,13 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     object
-        The estimator: same scores, and learning on gives the same model as if it had never been saved.
+        The estimator: it gives the same scores, and continues learning as if it had never been saved.
 
     Raises
     ------
     surebayes.StoreError
-        No model (NoModel), a damaged or foreign one (BadModel, a ValueError), or one that a later release
-        wrote (NewerModel). Nothing that is read is ever executed.
+        No model (NoModel), a damaged or foreign one (BadModel, a ValueError), or one written by a later release
+        (NewerModel). Content is never executed.
     """
     folder = os.fspath(path)
     manifest, arrays = stable_read(lambda: read_manifest(folder, KIND), lambda found: (found, _arrays(folder, found)))
@@ -148,7 +148,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         return estimator
     except StoreError:
         raise
-    except Exception as error:  # whatever is inconsistent shows as some error of the classes that are built
+    except Exception as error:  # inconsistent content raises arbitrary errors in the classes being built
         why = _OLD if "HashedView" in str(error) else f"doesn't fit together: {error!r}"
         raise BadModel(f"The model in {folder!r} {why}") from error
 
@@ -158,13 +158,13 @@ def _arrays(folder: str, manifest: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 class _Writer:
-    """Describes objects in JSON, with the arrays aside."""
+    """Converts objects to JSON, with their arrays separate."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
 
     def describe(self, value: Any, where: str, depth: int = 0) -> Any:
-        """Return the JSON of a value; TypeError, with the place, for what can't be saved."""
+        """Return the JSON of a value; TypeError, with its location, if it can't be saved."""
         if depth > _DEPTH:
             raise TypeError(f"{where} is nested too deeply to be saved.")
         if value is None or isinstance(value, (bool, str)):
@@ -211,7 +211,7 @@ class _Writer:
         if name == "ExactSums" and module == "surebayes.core.sums":
             return {"$sums": self.describe(value.values, where, depth), "bits": value.bits}
         if name == "Holder" and module == "surebayes.classifiers.holder":
-            return {"$empty": "estimate"}  # rebuilt from the sums when first needed
+            return {"$empty": "estimate"}  # rebuilt from the sums on demand
         if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
             return {"$dtype": np.dtype(value).str, "scalar": isinstance(value, type)}
         if _is_one(value, _RECORDS):
@@ -237,7 +237,7 @@ class _Writer:
         return {"$bytes": self._array(np.frombuffer(memory.cast("B"), np.uint8), where)}
 
     def _foreign(self, name: str, value: Any, where: str, depth: int) -> Any:
-        """Describe an estimator of scikit-learn, with the release whose attributes it has."""
+        """Describe an estimator of scikit-learn, with the release that its attributes belong to."""
         import sklearn
 
         made_anew = ("_sklearn_version", "_loss_function_")  # the loss is only looked at in learning, which makes it
@@ -254,7 +254,7 @@ def _float(value: float) -> Any:
 
 
 def _name_in_scikit_learn(value: Any) -> str | None:
-    """Return the full name under which an estimator of scikit-learn may be saved; None for anything else."""
+    """Return the full name of a supported scikit-learn estimator; None for anything else."""
     kind, called = type(value), type(value).__name__
     for name, module in _OF_SCIKIT_LEARN.items():
         if name == f"{module}.{called}" and getattr(importlib.import_module(module), called, None) is kind:
@@ -263,13 +263,13 @@ def _name_in_scikit_learn(value: Any) -> str | None:
 
 
 def _is_one(value: Any, homes: dict[str, str]) -> bool:
-    """Whether an object's class is one of those named, and not another of the same name."""
+    """Whether an object's class is one of those listed, not just one of the same name."""
     name = type(value).__name__
     return name in homes and getattr(importlib.import_module(homes[name]), name, None) is type(value)
 
 
 class _Builder:
-    """Builds objects from their JSON and the arrays."""
+    """Rebuilds objects from their JSON and arrays."""
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self.arrays = arrays
@@ -362,7 +362,7 @@ class _Builder:
         return Certificates(self.build(described, depth))
 
     def _state(self, cls: type, described: dict[str, Any], depth: int) -> dict[str, Any]:
-        """Build the attributes of an object; BadModel for one that would hide a method."""
+        """Rebuild the attributes of an object; BadModel for one that would shadow a method."""
         for key in described:
             if not key.isidentifier() or key.startswith("__") or callable(getattr(cls, key, None)):
                 raise BadModel(f"{cls.__name__} has no attribute {key!r} that could be set.")
@@ -371,7 +371,7 @@ class _Builder:
     def _part(self, described: Any, more: Any, depth: int) -> Any:
         cls = getattr(importlib.import_module(_PARTS[described]), described)
         part, state = cls.__new__(cls), self._state(cls, more.state, depth)
-        if hasattr(cls, "__setstate__"):  # these check what they are given
+        if hasattr(cls, "__setstate__"):  # these validate their state
             try:
                 part.__setstate__(state)
             except (KeyError, TypeError, ValueError) as error:
@@ -405,7 +405,8 @@ class _Builder:
         cls = getattr(importlib.import_module(_ESTIMATORS[described]), described)
         state = self._state(cls, more.state, depth)
         estimator = cls.__new__(cls)
-        if _ESTIMATORS[described].startswith("sklearn."):  # their own way would ask for the version of scikit-learn
+        # their own __setstate__ would check the version of scikit-learn
+        if _ESTIMATORS[described].startswith("sklearn."):
             vars(estimator).update(state)
         else:
             estimator.__setstate__(state)
@@ -431,7 +432,7 @@ def _check_tables(statistics: Any) -> None:
 
 
 def _check_fitted(estimator: Any) -> None:
-    """Refuse arrays that don't fit each other: what follows would index one by another."""
+    """Reject arrays that don't match each other and would be indexed out of bounds."""
     width, state = getattr(estimator, "n_features_in_", None), vars(estimator)
     sums = state.get("statistics_")
     if sums is not None and (sums.n_columns != width or sums.n_classes != len(estimator.classes_)):

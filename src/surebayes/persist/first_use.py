@@ -1,7 +1,7 @@
 """Trial use of a loaded estimator, so that inconsistent files fail on load and not later.
 
-A file may have a valid checksum and impossible content: a text as smoothing, a table without rows, NaN. Parameters are
-checked by the rules of `fit`; then a dummy document passes through all scoring methods, and every score must be a
+A file may have a valid checksum and impossible content: text as smoothing, a table without rows, NaN. Parameters are
+validated by the rules of `fit`; then a dummy document passes through all scoring methods, and every score must be a
 number.
 """
 
@@ -23,7 +23,7 @@ _SCORES = ("decision_function", "predict", "predict_proba", "predict_log_proba",
 
 
 def check_settings(estimator: Any) -> None:
-    """Hold the parameters of one estimator against its rules; an error where one is missing or breaks them."""
+    """Validate an estimator's parameters; raise an error if one is missing or invalid."""
     for name in estimator.get_params(deep=False):
         getattr(estimator, name)
     if hasattr(estimator, "_parameter_constraints"):
@@ -39,7 +39,7 @@ _SCALARS = {"pad": float, "steepness": float, "floor": float, "top": int, "tf": 
 
 
 def check_record(record: Any) -> None:
-    """Refuse a record whose plain fields are of another kind: an array in place of a number may fit by chance."""
+    """Reject a record with plain fields of the wrong type: an array in place of a number may fit by chance."""
     for name, kind in _SCALARS.items():
         value = getattr(record, name, None)
         if value is None:
@@ -53,9 +53,9 @@ def check_record(record: Any) -> None:
 
 
 def use_once(estimator: Any) -> None:
-    """Score a document of no meaning; BadModel where a score is no number.
+    """Score a dummy document; BadModel if a score is not a number.
 
-    An estimator that isn't fitted is left alone, and so is one whose documents are names of files.
+    Estimators that aren't fitted are skipped, and so are those whose documents are file names.
     """
     sample = _sample(estimator)
     if sample is None:
@@ -74,13 +74,13 @@ def use_once(estimator: Any) -> None:
 
 def _check_numbers(name: str, result: Any) -> None:
     values = result.data if issparse(result) else np.asarray(result)
-    least = -np.inf if name == "predict_log_proba" else np.nextafter(-np.inf, 0)  # the logarithm of a probability of 0
+    least = -np.inf if name == "predict_log_proba" else np.nextafter(-np.inf, 0)  # log 0 is allowed
     if values.dtype.kind in "fc" and not ((values >= least) & (values < np.inf)).all():
         raise BadModel(f"{name} of the model gives values that are not numbers.")
 
 
 def _sample(estimator: Any) -> Any:
-    """Return documents in the form that an estimator takes: texts, or rows of counts; None if unknown."""
+    """Return documents in the estimator's input format: texts, or rows of counts; None if unknown."""
     if hasattr(estimator, "steps"):
         return _sample(estimator.steps[0][1])
     if hasattr(estimator, "transformer_list"):
@@ -99,5 +99,5 @@ def _sample(estimator: Any) -> Any:
     if width is None:
         return None
     columns = np.unique([0, width // 2, max(width - 1, 0)])[:width]
-    # three rows: a pair of numbers, where one should stand, must not fit by chance
+    # three rows: a pair of values in place of a number must not fit by chance
     return csr_array((np.ones(len(columns)), (np.zeros(len(columns), int), columns)), shape=(3, width))

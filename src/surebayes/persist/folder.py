@@ -18,7 +18,7 @@ import time
 from surebayes.errors import BadModel, Busy
 from surebayes.persist.manifest import FORMAT, NAME, VERSION, dumped, seal
 
-TYPE_CHECKING = False  # single lessons by command import this module: no typing, json or hashlib before they are needed
+TYPE_CHECKING = False  # `surebayes learn` imports this module: typing, json and hashlib are imported on demand
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
@@ -142,18 +142,18 @@ def _put(folder: str, stem: str, pieces: Iterable[Any], name: Callable[[], str])
 
 
 def adopt(file: int, folder: str) -> None:
-    """Give an open file the group and the permissions of its folder, and if this process is root its owner.
+    """Give an open file the group and permissions of its folder, and, if this process is root, its owner.
 
     Users who may read or write the folder may read or write its files. A file whose group can't be changed gets no
-    permissions for its group. A file with several hard links stays as it is: a user with write access to the folder
-    could have planted it, for root to give it away.
+    group permissions. A file with several hard links is skipped: a user with write access to the folder could have
+    planted it, for root to give it away.
     """
     if os.name == "nt":  # pragma: no cover - files inherit there
         return
     wanted, now = os.stat(folder), os.fstat(file)
     if not stat.S_ISREG(now.st_mode) or now.st_nlink != 1:
         return
-    place = f"/proc/self/fd/{file}"  # also for a file that is open as a path alone, which fchmod doesn't take
+    place = f"/proc/self/fd/{file}"  # works for O_PATH handles, unlike fchmod
     at: int | str = place if os.path.exists(place) else file
     owner = wanted.st_uid if os.geteuid() == 0 else -1
     if now.st_gid != wanted.st_gid or (owner >= 0 and now.st_uid != owner):
@@ -171,9 +171,9 @@ def adopt(file: int, folder: str) -> None:
 def make_private(path: str) -> bool:
     """Create a private folder, whatever the umask; return whether it was created.
 
-    One that is there becomes as private. Its group keeps what it may where the folder has the set-group-ID bit, which
-    is set to share it: not so group's permissions alone, which come with some umasks. A new folder in such a one is
-    shared with that group, too.
+    An existing folder becomes private, too. Its group keeps access only if the set-group-ID bit shows that it is meant
+    to be shared; group permissions alone may come from the umask. A new folder inside a shared one is shared with that
+    group.
     """
     above = os.path.dirname(os.path.abspath(path))
     os.makedirs(above, exist_ok=True)
@@ -199,7 +199,7 @@ def make_private(path: str) -> bool:
 
 
 def share(folder: str, group: str | None) -> None:
-    """Give a folder and its files to a group, whose members may read and write them; None: to its owner alone.
+    """Give a group's members read and write access to a folder and its files; None: the owner alone.
 
     Raises
     ------
@@ -234,10 +234,9 @@ def is_open_to_all(folder: str) -> bool:
 
 
 def adopt_named(folder: str, *names: str) -> None:
-    """Do what `adopt` does for files of a folder by their names; those that aren't there, or aren't ours, stay.
+    """Apply `adopt` to files of a folder by name, skipping missing files and those of other users.
 
-    They are not opened to be read: to close such a file would release the locks that SQLite holds on it, for all of
-    the process.
+    The files are not opened for reading: closing such a handle would release this process's SQLite locks on the file.
     """
     if not hasattr(os, "O_PATH"):  # pragma: no cover - not Linux
         return
@@ -258,7 +257,7 @@ def _pieces(part: Any) -> Iterator[memoryview]:
 
 
 def put_manifest(folder: str, kind: str, body: dict[str, Any]) -> None:
-    """Make `body` the folder's manifest, in one step."""
+    """Replace the folder's manifest atomically."""
     whole = {"format": FORMAT, "version": VERSION, "kind": kind, **body}
     put(folder, NAME, seal(dumped(whole)))
     flush_folder(folder)
@@ -276,7 +275,7 @@ def flush_folder(folder: str) -> None:
 
 
 def checked_entry(entry: Any) -> tuple[str, int, str]:
-    """Return file name, size and digest of a manifest's entry; BadModel for an invalid one, or a file elsewhere."""
+    """Return file name, size and digest of a manifest's entry; BadModel if invalid or outside the folder."""
     try:
         name, size, digest = entry["file"], entry["size"], entry["sha256"]
     except (TypeError, KeyError):
@@ -295,7 +294,7 @@ def checked_entry(entry: Any) -> tuple[str, int, str]:
 def read_file(folder: str, entry: Any) -> bytearray:
     """Read a file of the manifest; BadModel if its size or SHA-256 differs.
 
-    The bytes that are returned are the bytes that were checked, whatever becomes of the file.
+    The returned bytes are the verified bytes, even if the file changes afterwards.
     """
     size, content, at = checked_entry(entry)[1], bytearray(), 0
     for piece in _checked(folder, entry):
@@ -369,20 +368,20 @@ def _arrays(content: bytearray, where: str) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def remove_others(folder: str, keep: Iterable[str], endings: tuple[str, ...] = _ENDINGS) -> None:
-    """Remove array files that no manifest names any more, and leftovers of interrupted writers."""
+    """Remove array files that the manifest no longer names, and leftovers of interrupted writers."""
     wanted = {NAME, *keep}
     for name in os.listdir(folder):
         if name not in wanted and (name.endswith(endings) or name.startswith(_TEMPORARY)):
-            with contextlib.suppress(OSError):  # another user's, in a folder where that counts: room is all it takes
+            with contextlib.suppress(OSError):  # another user's file in a sticky folder: it only takes space
                 os.unlink(os.path.join(folder, name))
 
 
 @contextlib.contextmanager
 def locked(folder: str, wait: float = 10.0, shared: bool = False) -> Iterator[None]:
-    """Hold the folder's lock: one writer at a time, across processes; it ends with the process that holds it.
+    """Hold the folder's lock: one writer at a time, across processes; the lock ends with its process.
 
-    Whoever came first has it first. Busy is raised where one writer has kept it for `wait` seconds; as long as others
-    have their turns, the wait goes on.
+    The lock is fair: first come, first served. Busy is raised if one writer holds it for `wait` seconds; while the lock
+    changes hands, waiting continues.
     """
     import fcntl
 
@@ -398,7 +397,7 @@ def locked(folder: str, wait: float = 10.0, shared: bool = False) -> Iterator[No
                     fcntl.flock(handle, kind | fcntl.LOCK_NB)
                     if _is_there(handle, folder):
                         break
-                    os.close(handle)  # the file was removed meanwhile: its lock excludes nobody
+                    os.close(handle)  # the file was removed meanwhile: its lock protects nothing
                     handle = _open_lock(folder)
                     ticket = _take_ticket(handle)
                     continue
@@ -418,14 +417,14 @@ def locked(folder: str, wait: float = 10.0, shared: bool = False) -> Iterator[No
 
 
 _TICKETS = sys.platform == "linux" and sys.maxsize > 2**32
-"""Whether the system has locks on parts of a file that belong to an open file, and their layout is known."""
+"""Whether the system has locks on byte ranges that belong to an open file, with a known layout."""
 _LAYOUT = "@hhqqi"  # type, whence, start, size, process
 
 
 def _take_ticket(handle: int) -> int:
-    """Lock the byte of an open lock whose place is the time of now, and return it; 0 where there are no tickets.
+    """Lock a byte of the lock file at the offset of the current time, and return the offset; 0 without support.
 
-    The lock of a byte ends with the process, so that one that was killed holds nobody up.
+    The byte's lock ends with the process, so a killed one blocks nobody.
     """
     if not _TICKETS:
         return 0
@@ -436,7 +435,7 @@ def _take_ticket(handle: int) -> int:
     for place in range(ticket, ticket + 64):
         try:
             fcntl.fcntl(handle, fcntl.F_OFD_SETLK, struct.pack(_LAYOUT, fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0))
-        except BlockingIOError:  # another one came in the same nanosecond
+        except BlockingIOError:  # another process arrived in the same nanosecond
             continue
         except OSError:  # a file system without such locks
             return 0
@@ -457,7 +456,7 @@ def _first_ahead(handle: int, ticket: int) -> int:
 
 
 def _is_there(handle: int, folder: str) -> bool:
-    """Whether an open lock is the one in the folder."""
+    """Whether an open lock file is still the one in the folder."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(os.path.join(folder, "lock")))
     except FileNotFoundError:

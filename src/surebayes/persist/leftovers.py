@@ -26,12 +26,12 @@ def leftovers(folder: str) -> list[str]:
         names = sorted(os.listdir(folder))
     except OSError:
         return []
-    return [path for name in names if _is_nobodys(path := os.path.join(folder, name), name)]
+    return [path for name in names if _is_abandoned(path := os.path.join(folder, name), name)]
 
 
-def _is_nobodys(path: str, name: str) -> bool:
+def _is_abandoned(path: str, name: str) -> bool:
     try:
-        if _OF_EARLIER_RELEASES.fullmatch(name):  # they held no lock: only their age counts
+        if _OF_EARLIER_RELEASES.fullmatch(name):  # they held no lock: judge by age
             is_filter = os.path.exists(os.path.join(path, "journal.sqlite"))
             return is_filter and time.time() - os.stat(path).st_mtime > _DAY
         if not _OURS.match(name):
@@ -50,10 +50,10 @@ def _is_nobodys(path: str, name: str) -> bool:
 
 def unfinished(folder: str) -> list[str]:
     """Return the temporary files in a filter's folder whose writers are gone: the next writer removes them."""
-    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if _is_of_a_dead_process(name)]
+    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if _has_dead_writer(name)]
 
 
-def _is_of_a_dead_process(name: str) -> bool:
+def _has_dead_writer(name: str) -> bool:
     process = re.match(r"\.tmp-([0-9]{1,9})-", name)
     if process is None:
         return False
@@ -86,9 +86,9 @@ def scratch_folder(beside: str, kind: str) -> Iterator[str]:
     Parameters
     ----------
     beside : str
-        The folder that it is made in; what was left there before is removed.
+        The parent folder; leftovers in it are removed.
     kind : {"import", "restore", "merge"}
-        What for.
+        The purpose.
     """
     remove_leftovers(beside)
     made, handle = _made(beside, kind)
@@ -100,7 +100,7 @@ def scratch_folder(beside: str, kind: str) -> Iterator[str]:
 
 
 def _made(beside: str, kind: str) -> tuple[str, int]:
-    """Return a new folder and the handle by which it is locked."""
+    """Return a new folder and the handle of its lock."""
     while True:
         made = tempfile.mkdtemp(prefix=f".surebayes-{kind}-", dir=beside)
         try:
@@ -116,7 +116,7 @@ def _made(beside: str, kind: str) -> tuple[str, int]:
 def new_file(beside: str) -> tuple[str, int]:
     """Create a private temporary file in a folder, to be renamed when complete; return its path and handle.
 
-    It is locked as long as the handle is open; what was left there before is removed.
+    It is locked while the handle is open; leftovers in the folder are removed.
     """
     remove_leftovers(beside)
     while True:

@@ -1,7 +1,7 @@
 """manifest.json: the description of a model folder, sealed with a checksum of its bytes.
 
 Every program that reads a folder starts here, including one that must start in milliseconds. So this module uses the
-scanner below `json` (which imports `re`, a third of Python's start-up), and the kernel's checksum instead of `zlib`.
+scanner behind `json` (which imports `re`, a third of Python's start-up), and the kernel's checksum instead of `zlib`.
 """
 
 import os
@@ -45,7 +45,7 @@ def seal(body: bytes) -> bytes:
 
 
 def dumped(value: "dict[str, Any]") -> bytes:
-    r"""Write a JSON object in ASCII, an entry a line; ValueError for what JSON hasn't.
+    r"""Serialize a JSON object in ASCII, one entry per line; ValueError for unsupported values.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def dumped(value: "dict[str, Any]") -> bytes:
 
 
 def parsed(raw: bytes, what: str) -> "dict[str, Any]":
-    """Read a JSON object; BadModel, which names `what` it is, where it is none.
+    """Parse a JSON object; BadModel, with the name `what`, if invalid.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def parsed(raw: bytes, what: str) -> "dict[str, Any]":
 
 
 def encoded(value: object, comma: str = ",", colon: str = ":") -> str:
-    """Write a value as JSON in ASCII, in one line; ValueError for what JSON hasn't.
+    """Serialize a value as JSON in ASCII, in one line; ValueError for unsupported values.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def _refuse(value: object) -> None:
 
 
 def unseal(raw: bytes, where: str = NAME) -> "dict[str, Any]":
-    """Check the seal and read the object; BadModel where a byte has changed."""
+    """Verify the seal and parse the object; BadModel if a byte has changed."""
     end = len(raw) - len(_SEAL) - 12
     if end < 0 or raw[end : end + len(_SEAL)] != _SEAL or raw[-4:] != b'"\n}\n':
         raise BadModel(f"{where} is truncated, or not a model of surebayes: its checksum is missing.")
@@ -116,7 +116,7 @@ def unseal(raw: bytes, where: str = NAME) -> "dict[str, Any]":
 
 
 def read_manifest(folder: str, kind: str | None = None) -> "dict[str, Any]":
-    """Read a folder's manifest: sealed, ours, not newer than this release, and of the kind wanted."""
+    """Read a folder's manifest: sealed, of this project, not newer than this release, and of the right kind."""
     where = os.path.join(folder, NAME)
     try:
         with open(where, "rb") as file:
@@ -141,13 +141,13 @@ def read_manifest(folder: str, kind: str | None = None) -> "dict[str, Any]":
 
 
 READS = 5
-"""How often a manifest is read while writers replace what it names."""
+"""Maximum attempts to read a manifest while writers replace the files that it names."""
 
 
 def stable_read(manifest_of: "Callable[[], Named]", read: "Callable[[Named], Read]") -> "Read":
-    """Return what `read` makes of a manifest; of the next one where a writer has replaced the files meanwhile.
+    """Return the result of `read` for a manifest, or for the next one if a writer replaced the files meanwhile.
 
-    An error of `read` is raised where the manifest is still the same: then the files are missing or damaged.
+    An error of `read` is raised if the manifest hasn't changed: then the files are missing or damaged.
 
     Examples
     --------
@@ -180,7 +180,7 @@ class _Plain:
 
     @staticmethod
     def parse_constant(name: str) -> None:
-        """Refuse NaN and infinities, which JSON hasn't."""
+        """Reject NaN and infinities, which JSON doesn't have."""
         raise ValueError(name)
 
 
