@@ -6,6 +6,10 @@ Most messages need nothing else: `surebayes filter` imports the Python readers f
 from surebayes.mail import mail_kernel
 from surebayes.record import Record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 MAX_BYTES = 16 * 1024 * 1024
 """Bytes of a message that are read."""
 MAX_PARTS = 1000
@@ -79,7 +83,7 @@ def plain_head(raw: bytes, size: int = 65536) -> bytes:
 
 def read_messages(
     raw_messages: list[bytes], most: int, width: int, listed: bool, named: bool
-) -> "list[tuple[str, str | None, str | None, bytes | None, bytes | None] | None]":
+) -> "list[dict[str, Any] | None]":
     r"""Parse many messages at once, as far as a pool needs them; the GIL is released.
 
     Parameters
@@ -98,13 +102,14 @@ def read_messages(
     Returns
     -------
     list
-        For each message its subject and text, its fingerprint, its Message-ID without white space, its header tokens as
-        `listed_tokens` returns them, and their columns; None for a message that needs `read_message`.
+        For each message a dict of its parts, by the names that `Document` has for them: its subject and text, and what
+        was asked for of its fingerprint, its Message-ID without white space, its header tokens as `listed_tokens`
+        returns them, and their columns; None for a message that needs `read_message`.
 
     Examples
     --------
     >>> read_messages([b"Subject: lunch\nMessage-ID: <1@b.c>\n\nAt nine?", b""], 10, 0, False, True)
-    [('lunch\nAt n', '641093cbdbac9f4b9e328c2d5d317223', '<1@b.c>', None, None), None]
+    [{'text': 'lunch\nAt n', 'fingerprint': '641093cbdbac9f4b9e328c2d5d317223', 'message_id': '<1@b.c>'}, None]
     """
     limits = DEFAULT_LIMITS
     sizes = limits.bytes, limits.parts, limits.depth, limits.headers, limits.header_length, limits.decoded

@@ -7,11 +7,12 @@ Word views share one tokenization.
 from surebayes.kernels import kernel
 from surebayes.mail.plain import MAX_BYTES, plain_head, read_messages
 from surebayes.pool.buffers import Numbers, from_zero, ints
-from surebayes.pool.specs import ViewSpec
+from surebayes.pool.specs import PARTS, ViewSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Buffer, Sequence
+    from functools import cached_property
     from types import ModuleType
     from typing import Any
 
@@ -23,69 +24,94 @@ MAX_WORD_CHARACTERS = 20_000
 """Characters of a text that word views read: more would only add time."""
 
 
+if not TYPE_CHECKING:
+
+    class cached_property:  # as in functools, which `surebayes filter` doesn't import
+        """A value that is computed when it is first asked for."""
+
+        def __init__(self, read):
+            self.read, self.__doc__ = read, read.__doc__
+
+        def __get__(self, document, kind=None):
+            if document is None:
+                return self
+            value = document.__dict__[self.read.__name__] = self.read(document)
+            return value
+
+
 class Document:
-    """A document as the views see it: `raw` bytes, `text`, header `tokens` and `fingerprint`, each computed on access.
+    """A document by its parts, each read when it is first asked for: what views read, and what the journal needs.
+
+    A view names the part that it reads: `getattr(document, view.part)`.
 
     Parameters
     ----------
     content : bytes or str
-        A message (str is encoded as its source), or a text.
+        A mail (str is taken as its source), or a text.
     reader : {"mail", "text"}
-        The kind of document.
+        Which of the two it is.
+    known : dict, optional
+        Parts that were read already, by name.
     """
 
-    __slots__ = ("_content", "_listed", "_raw", "message", "text")
+    width = 0
+    columns = b""  # of the header tokens, hashed to `width` columns
 
-    def __init__(self, content: "bytes | str", reader: str) -> None:
+    def __init__(self, content: "bytes | str", reader: str, known: "dict[str, Any] | None" = None) -> None:
         if not isinstance(content, (bytes, str)):
             content = bytes_or_text(content)
-        self._raw: bytes | None = None
-        self._listed: bytes | None = None
-        self.message: Message | None = None
         if reader == "mail":
-            self._content = _bytes_of(content)
-            self.message = _message_of(self._content)
-            self.text = self.message.subject + "\n" + self.message.text
-            return
-        if isinstance(content, str):
-            self.text, self._raw = content, None
-            self._content = b""
+            self._source = _bytes_of(content)
         else:
-            self._content = self._raw = content[:MAX_BYTES]
-            self.text = self._content.decode("utf-8", "replace")
-
-    @property
-    def raw(self) -> bytes:
-        """The normalized start of a message for byte views, or the text's bytes."""
-        if self._raw is None:
-            if self.message is None:
-                self._raw = self.text[:MAX_BYTES].encode("utf-8", "surrogatepass")
+            self.message = None
+            if isinstance(content, str):
+                self.text = content
             else:
-                self._raw = plain_head(self._content)
-        return self._raw
+                self.raw = content[:MAX_BYTES]
+                self.text = self.raw.decode("utf-8", "replace")
+        if known is not None:
+            self.__dict__.update(known)
+
+    @cached_property
+    def message(self) -> "Message | None":
+        """The mail; None for a text."""
+        return _message_of(self._source)
+
+    @cached_property
+    def raw(self) -> bytes:
+        """The start of a mail as views of raw bytes read it, or the text's bytes."""
+        if "_source" in self.__dict__:
+            return plain_head(self._source)
+        return self.text[:MAX_BYTES].encode("utf-8", "surrogatepass")
+
+    @cached_property
+    def text(self) -> str:
+        """Subject and text of a mail, or the text; read with other mails, only as far as views read it."""
+        return self._mail.subject + "\n" + self._mail.text
+
+    @cached_property
+    def listed_tokens(self) -> bytes:
+        """The header tokens one after the other, each after its size as uint16; a text has none."""
+        from surebayes.mail.header_tokens import listed_tokens
+
+        return b"" if self.message is None else listed_tokens(self.message)
 
     @property
     def tokens(self) -> "list[str]":
-        """The header tokens of a message; none for a text."""
-        if self.message is None:
-            return []
-        from surebayes.mail.header_tokens import header_tokens
-
-        return header_tokens(self.message)
-
-    @property
-    def listed_tokens(self) -> bytes:
-        """The header tokens, each prefixed with its size as uint16; computed once."""
-        if self._listed is None:
-            from surebayes.mail.header_tokens import listed_tokens
-
-            self._listed = b"" if self.message is None else listed_tokens(self.message)
-        return self._listed
+        """The header tokens."""
+        tokens, listed = [], self.listed_tokens
+        while listed:
+            size = 2 + int.from_bytes(listed[:2], "little")
+            tokens.append(listed[2:size].decode("utf-8", "surrogatepass"))
+            listed = listed[size:]
+        return tokens
 
     def header_columns(self, width: int) -> bytes:
-        """Return the hashed columns of the header tokens."""
-        if self._listed is not None:
-            columns: bytes = kernel("pool").hash_listed(self._listed, width)
+        """Return the columns of the header tokens."""
+        if width == self.width:
+            return self.columns
+        if "listed_tokens" in self.__dict__:
+            columns: bytes = kernel("pool").hash_listed(self.listed_tokens, width)
             return columns
         if self.message is None:
             return b""
@@ -93,19 +119,24 @@ class Document:
 
         return header_columns(self.message, width)
 
-    @property
+    @cached_property
     def message_id(self) -> str:
-        """The Message-ID of a message without blanks; "" if missing."""
+        """The Message-ID of a mail, without blanks; "" where there is none."""
         return "" if self.message is None else self.message.plain_id
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
-        """A hash of the content, independent of changes that mail servers make."""
+        """What names the content, whatever a mail server did to its envelope."""
         if self.message is not None:
             return self.message.fingerprint
         from surebayes.mail.message import fingerprint_of
 
         return fingerprint_of(self.text)
+
+    @property
+    def _mail(self) -> "Message":
+        assert self.message is not None
+        return self.message
 
 
 def _message_of(raw: bytes) -> "Message":
@@ -130,44 +161,6 @@ def bytes_or_text(content: "Any") -> "bytes | str":
     if not isinstance(content, (bytearray, memoryview)):
         raise TypeError(f"A document is bytes or str. Got {type(content).__name__} instead.")
     return bytes(content)
-
-
-class PlainMail(Document):
-    """A message from a batch that the kernel parsed: its text up to the views' limits, and whatever else they use."""
-
-    __slots__ = ("_columns", "_fingerprint", "_name", "_width")
-
-    def __init__(
-        self, content: bytes, fields: "tuple[str, str | None, str | None, bytes | None, bytes | None]", width: int
-    ) -> None:
-        self._content, self._raw, self._width = content, None, width
-        self.text, self._fingerprint, self._name, self._listed, self._columns = fields
-
-    @property
-    def message(self) -> "Message":  # type: ignore[override]
-        """The full message, parsed on access: rarely needed."""
-        return _message_of(self._content)
-
-    @property
-    def raw(self) -> bytes:
-        """The normalized start of the message for byte views."""
-        if self._raw is None:
-            self._raw = plain_head(self._content)
-        return self._raw
-
-    def header_columns(self, width: int) -> bytes:
-        """Return the hashed columns of the header tokens."""
-        return super().header_columns(width) if self._columns is None or width != self._width else self._columns
-
-    @property
-    def message_id(self) -> str:
-        """The Message-ID without blanks; "" if missing."""
-        return self.message.plain_id if self._name is None else self._name
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the content, independent of changes that mail servers make."""
-        return self.message.fingerprint if self._fingerprint is None else self._fingerprint
 
 
 def documents_of(
@@ -208,18 +201,28 @@ def documents_of(
         return [Document(content, reader) for content in contents]
     mails = [content if type(content) is bytes else _bytes_of(content) for content in contents]
     width = max([view.width for view in views if view.tokens], default=0)
-    read = read_messages(mails, limits_of(views)[1], width, listed and width > 0, named)
-    return [
-        Document(mail, reader) if fields is None else PlainMail(mail, fields, width)
-        for mail, fields in zip(mails, read)
-    ]
+    read = read_messages(mails, limits_of(views).get("text", 0), width, listed and width > 0, named)
+    if width:
+        for known in read:
+            if known is not None:
+                known["width"] = width
+    return [Document(mail, reader, known) for mail, known in zip(mails, read)]
 
 
-def limits_of(views: "Sequence[ViewSpec]") -> "tuple[int, int]":
-    """Return the maximum bytes of the source and characters of the text that views read."""
-    raw = [view.max_bytes if view.kind == "bytes" else 4 * MAX_WORD_CHARACTERS for view in views if view.part == "raw"]
-    text = [view.max_bytes if view.kind == "bytes" else MAX_WORD_CHARACTERS for view in views if view.part == "text"]
-    return max(raw, default=0), max(text, default=0)
+def limits_of(views: "Sequence[ViewSpec]") -> "dict[str, int]":
+    """Return the maximum bytes, or characters of a text, that views read of each part.
+
+    Examples
+    --------
+    >>> from surebayes.pool.specs import MAIL
+    >>> limits_of(MAIL)
+    {'raw': 3000, 'text': 20000}
+    """
+    limits: dict[str, int] = {}
+    for view in views:
+        words = MAX_WORD_CHARACTERS * (4 if PARTS[view.part] is bytes else 1)
+        limits[view.part] = max(limits.get(view.part, 0), view.max_bytes if view.kind == "bytes" else words)
+    return limits
 
 
 # ---------------------------------------------------------------------- documents to rows
@@ -305,7 +308,7 @@ def analyzer_of(view: ViewSpec, module: "ModuleType | None" = None) -> "Any":
 def read_by(view: ViewSpec, document: Document) -> "bytes | str":
     """Return a view's input from a document."""
     if view.kind == "bytes":
-        seen = document.raw if view.part == "raw" else document.text[: view.max_bytes]
+        seen = getattr(document, view.part)[: view.max_bytes]
         return seen if isinstance(seen, bytes) else seen.encode("utf-8", "surrogatepass")
     seen = _words_by(view, document)
     return seen if seen.isascii() else seen.encode("utf-8", "replace").decode()  # lone surrogates become "?"
@@ -313,7 +316,9 @@ def read_by(view: ViewSpec, document: Document) -> "bytes | str":
 
 def _words_by(view: ViewSpec, document: Document) -> str:
     """Return the input of a word view; a lone surrogate separates words, as "?" does."""
-    seen = document.text if view.part == "text" else document.raw.decode("utf-8", "replace")
+    seen: str | bytes = getattr(document, view.part)
+    if isinstance(seen, bytes):
+        seen = seen.decode("utf-8", "replace")
     return seen[:MAX_WORD_CHARACTERS] if len(seen) > MAX_WORD_CHARACTERS else seen
 
 

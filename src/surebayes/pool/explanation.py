@@ -264,7 +264,7 @@ def _view_share(
 
 def _on_characters(view: ViewSpec, document: Document, each: FloatArray) -> tuple[str, FloatArray]:
     """Distribute the shares of byte n-grams over the characters they cover."""
-    source = (document.raw if view.part == "raw" else document.text)[: view.max_bytes]
+    source = getattr(document, view.part)[: view.max_bytes]
     text = source.decode("latin-1") if isinstance(source, bytes) else source
     raw = source if isinstance(source, bytes) else source.encode("utf-8", "surrogatepass")
     raw = raw[: view.max_bytes]

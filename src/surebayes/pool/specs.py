@@ -11,6 +11,8 @@ from surebayes.record import Record
 
 READERS = ("mail", "text")
 """Kinds of documents: raw messages, or plain text."""
+PARTS = {"raw": bytes, "text": str}
+"""The parts of a document that views read, properties of `surebayes.pool.document.Document`, by their types."""
 MODELS = ("pool", "words")
 """Named sets of views."""
 MAX_WIDTH = 2**31 - 1
@@ -85,8 +87,8 @@ class ViewSpec(Record):
     ----------
     name : str
         The name in explanations.
-    part : {"raw", "text"}
-        The view's input: the message's source, or its subject and text.
+    part : str
+        The view's input, one of `PARTS`: the message's source, or its subject and text.
     kind : {"bytes", "word"}
         Byte n-grams of the first `max_bytes` bytes, or n-grams of lower-cased words.
     low, high : int
@@ -134,7 +136,7 @@ class ViewSpec(Record):
         """Parse JSON values; BadModel if they are invalid."""
         fields = _object(value, "a view")
         part, kind, name = fields.get("part"), fields.get("kind"), fields.get("name")
-        if not isinstance(name, str) or part not in ("raw", "text") or kind not in ("bytes", "word"):
+        if not isinstance(name, str) or part not in PARTS or kind not in ("bytes", "word"):
             raise BadModel(f"The manifest has a view of an unknown kind: {name!r}, {kind!r} of {part!r}.")
         low = _whole(fields, "low", 1, 100)
         experts = fields.get("experts")

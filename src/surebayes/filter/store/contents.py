@@ -9,10 +9,12 @@ from surebayes.errors import BadModel
 from surebayes.filter.store.bodies import WEIGHTS_STAY
 from surebayes.kernels import kernel
 from surebayes.pool.document import Document, Rows, documents_of, limits_of, rows_of
+from surebayes.pool.specs import PARTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from surebayes.pool.specs import ViewSpec
 
@@ -48,44 +50,40 @@ def keep_many(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "tupl
 
 
 def _read_of(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "list[tuple[bytes | str, ...]]":
-    """Return the stored parts of each document."""
-    (most_raw, most_text), tokens = limits_of(views), any(view.tokens for view in views)
+    """Return the stored parts of each document: their limits and sizes, the parts, and the header tokens."""
+    limits, tokens = limits_of(views), any(view.tokens for view in views)
+    most_raw, most_text = limits.pop("raw", 0), limits.pop("text", 0)  # each content has these; others have names
     contents: list[tuple[bytes | str, ...]] = []
     for document in documents:
-        raw = document.raw[:most_raw] if most_raw else b""
-        text: bytes | str = document.text[:most_text]
-        if not text.isascii():
-            text = text.encode("utf-8", "surrogatepass")  # type: ignore[union-attr]
-        listed = document.listed_tokens if tokens else b""
-        contents.append((b"%d %d %d %d\n" % (most_raw, most_text, len(raw), len(text)), raw, text, listed))
+        raw, text = _start_of(document, "raw", most_raw), _start_of(document, "text", most_text)
+        head = b"%d %d %d %d" % (most_raw, most_text, len(raw), len(text))
+        named = []
+        for part, most in limits.items():
+            named.append(_start_of(document, part, most))
+            head += b" %b:%d:%d" % (part.encode(), most, len(named[-1]))
+        contents.append((head + b"\n", raw, text, *named, document.listed_tokens if tokens else b""))
     return contents
+
+
+def _start_of(document: Document, part: str, most: int) -> "bytes | str":
+    """Return the start of a part, in UTF-8 unless it is ASCII."""
+    start: bytes | str = getattr(document, part)[:most] if most else b""
+    return start.encode("utf-8", "surrogatepass") if isinstance(start, str) and not start.isascii() else start
 
 
 class Kept(Document):
     """A document restored from its stored content."""
 
-    __slots__ = ("limits",)
-
-    def __init__(self, raw: bytes, text: str, listed: bytes, limits: "tuple[int, int]") -> None:
-        self._content, self._raw, self.message, self.text = b"", raw, None, text
-        self._listed, self.limits = listed, limits
-
-    @property
-    def tokens(self) -> "list[str]":
-        """The header tokens."""
-        tokens, listed = [], self.listed_tokens
-        while listed:
-            size = 2 + int.from_bytes(listed[:2], "little")
-            tokens.append(listed[2:size].decode("utf-8", "surrogatepass"))
-            listed = listed[size:]
-        return tokens
+    def __init__(self, parts: "dict[str, Any]", limits: "dict[str, int]") -> None:
+        super().__init__(parts["text"], "text", parts)
+        self.limits = limits
 
     def is_enough_for(self, views: "Sequence[ViewSpec]") -> bool:
         """Whether the stored content has everything that these views read."""
-        most_raw, most_text = limits_of(views)
-        whole_raw = most_raw <= self.limits[0] or len(self.raw) < self.limits[0]
-        whole_text = most_text <= self.limits[1] or len(self.text) < self.limits[1]
-        return whole_raw and whole_text
+        return all(
+            most <= (had := self.limits.get(part, 0)) or len(self.__dict__.get(part, b"")) < had
+            for part, most in limits_of(views).items()
+        )
 
 
 def read_kept(packed: bytes) -> Kept:
@@ -93,14 +91,26 @@ def read_kept(packed: bytes) -> Kept:
     try:
         content = _of_zlib(packed) if packed[:1] == _ZLIB else kernel("pool").decompress(packed, _MOST)
         end = content.index(b"\n") + 1
-        # there was a fifth number before: how many tokens there are
-        most_raw, most_text, raw, text = map(int, content[:end].split()[:4])
-        if min(most_raw, most_text, raw, text) < 0 or end + raw + text > len(content):
-            raise ValueError("its parts are of other sizes")
-        start, listed = end + raw, content[end + raw + text :]
-        kernel("pool").hash_listed(listed, 1)  # ValueError where they can't be tokens
-        shown = content[start : start + text].decode("utf-8", "surrogatepass")
-        return Kept(content[end:start], shown, listed, (most_raw, most_text))
+        most_raw, most_text, raw, text, *more = content[:end].split()
+        about = [("raw", most_raw, raw), ("text", most_text, text)]
+        for entry in more:
+            if b":" not in entry:
+                int(entry)  # the number of header tokens, in earlier releases
+                continue
+            name, most, size = entry.split(b":")
+            about.append((name.decode(), most, size))
+        parts: dict[str, Any] = {}
+        limits: dict[str, int] = {}
+        at = end
+        for name, most, size in about:
+            limits[name], part = int(most), content[at : at + int(size)]
+            if name not in PARTS or limits[name] < 0 or int(size) != len(part):
+                raise ValueError("its parts are not those of its header")
+            parts[name] = part if PARTS[name] is bytes else part.decode("utf-8", "surrogatepass")
+            at += len(part)
+        parts["listed_tokens"] = content[at:]
+        kernel("pool").hash_listed(parts["listed_tokens"], 1)  # ValueError where they can't be tokens
+        return Kept(parts, limits)
     except ValueError as error:
         raise BadModel(f"The content of a row of the journal can't be read: {error}.") from None
 

@@ -140,34 +140,52 @@ static Status make(Batch *batch, Mail *mail)
     return status;
 }
 
-/* A mail as (text, fingerprint or None, Message-ID or None, listed tokens or None, columns of tokens or None). */
-static PyObject *give(const Batch *batch, const Mail *mail, const char *made)
+/* What is given of a mail, by the names of a document's parts. */
+enum { KEY_TEXT, KEY_FINGERPRINT, KEY_MESSAGE_ID, KEY_LISTED_TOKENS, KEY_COLUMNS, KEYS };
+static const char *const key_names[KEYS] = {"text", "fingerprint", "message_id", "listed_tokens", "columns"};
+
+static PyObject *give(const Batch *batch, const Mail *mail, const char *made, PyObject *const *names)
 {
     const char *fingerprint = made + mail->text, *name = fingerprint + mail->fingerprint, *listed = name + mail->name;
-    PyObject *items[5] = {
-        PyUnicode_DecodeUTF8(made, (Py_ssize_t)mail->text, NULL),
-        batch->named ? PyUnicode_DecodeUTF8(fingerprint, FINGERPRINT_DIGITS, NULL) : Py_NewRef(Py_None),
-        batch->named ? PyUnicode_DecodeUTF8(name, (Py_ssize_t)mail->name, NULL) : Py_NewRef(Py_None),
-        batch->listed ? PyBytes_FromStringAndSize(listed, (Py_ssize_t)mail->listed) : Py_NewRef(Py_None),
-        batch->width ? PyBytes_FromStringAndSize(listed + mail->listed, (Py_ssize_t)mail->columns) : Py_NewRef(Py_None),
+    const struct {
+        bool wanted, text;
+        const char *data;
+        size_t size;
+    } parts[KEYS] = {
+        [KEY_TEXT] = {true, true, made, mail->text},
+        [KEY_FINGERPRINT] = {batch->named, true, fingerprint, FINGERPRINT_DIGITS},
+        [KEY_MESSAGE_ID] = {batch->named, true, name, mail->name},
+        [KEY_LISTED_TOKENS] = {batch->listed, false, listed, mail->listed},
+        [KEY_COLUMNS] = {batch->width != 0, false, listed + mail->listed, mail->columns},
     };
-    return tuple_of(items, 5);
+    PyObject *given = PyDict_New();
+    for (int k = 0; given && k < KEYS; k++) {
+        if (!parts[k].wanted)
+            continue;
+        Py_ssize_t size = (Py_ssize_t)parts[k].size;
+        PyObject *value = parts[k].text ? PyUnicode_DecodeUTF8(parts[k].data, size, NULL)
+                                        : PyBytes_FromStringAndSize(parts[k].data, size);
+        if (!value || PyDict_SetItem(given, names[k], value) < 0)
+            Py_CLEAR(given);
+        Py_XDECREF(value);
+    }
+    return given;
 }
 
 PyDoc_STRVAR(
     read_mails_doc,
     "read_mails(mails, bytes, parts, depth, headers, header_length, decoded, most, width, listed, named, /)\n--\n\n"
-    "Of each of a list of mails: the first `most` characters of subject and text; if `named`, its fingerprint "
-    "and its Message-ID\n"
-    "without white space; if `listed`, its header tokens, each after its size; and their columns among `width`, "
-    "if that isn't 0.\n"
-    "What isn't wanted is None, and so is a mail that read_mail and header_tokens would need Python for, or "
-    "that goes over a\n"
+    "Of each of a list of mails a dict: the first `most` characters of subject and `text`; if `named`, its "
+    "`fingerprint` and its\n"
+    "`message_id` without white space; if `listed`, its header tokens, each after its size, as `listed_tokens`; and "
+    "their `columns`\n"
+    "among `width`, if that isn't 0. None for a mail that read_mail and header_tokens would need Python for, or that "
+    "goes over a\n"
     "limit. The GIL is released meanwhile.");
 
 static PyObject *read_mails(PyObject *module, PyObject *args)
 {
-    PyObject *given, *held = NULL, *result = NULL;
+    PyObject *given, *held = NULL, *result = NULL, *names[KEYS] = {NULL};
     Batch batch = {.reader = {.fallback = Py_None}};
     MailLimits *limits = &batch.limits;
     Py_ssize_t most, width, total = 0;
@@ -211,17 +229,22 @@ static PyObject *read_mails(PyObject *module, PyObject *args)
         PyErr_NoMemory();
         goto done;
     }
+    for (int k = 0; k < KEYS; k++)
+        if (!(names[k] = PyUnicode_InternFromString(key_names[k])))
+            goto done;
     result = PyList_New(n);
     const char *made = (const char *)batch.made.at;
     for (Py_ssize_t i = 0; result && i < n; i++) {
         const Mail *mail = &mails[i];
-        PyObject *one = mail->plain ? give(&batch, mail, made) : Py_NewRef(Py_None);
+        PyObject *one = mail->plain ? give(&batch, mail, made, names) : Py_NewRef(Py_None);
         if (!one || PyList_SetItem(result, i, one) < 0)
             Py_CLEAR(result);
         else if (mail->plain)
             made += mail->text + mail->fingerprint + mail->name + mail->listed + mail->columns;
     }
 done:
+    for (int k = 0; k < KEYS; k++)
+        Py_XDECREF(names[k]);
     Py_XDECREF(held);
     free(mails);
     tokens_close(batch.tokens);
