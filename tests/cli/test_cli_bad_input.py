@@ -445,9 +445,9 @@ def test_settings_are_read_however_the_folder_is_named(run, mine, mails, form):
 
 
 def test_a_word_that_other_programs_use_leads_to_the_command(capsys, monkeypatch):
-    ran = run_here(capsys, monkeypatch, "status")
+    ran = run_here(capsys, monkeypatch, "teach")
     assert ran.code == 2
-    assert "No such command 'status'. Did you mean 'doctor'?" in ran.err
+    assert "No such command 'teach'. Did you mean 'learn'?" in ran.err
     assert "Did you mean" not in run_here(capsys, monkeypatch, "nonsense").err
 
 

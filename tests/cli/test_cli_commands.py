@@ -336,6 +336,27 @@ def test_calibrate_promises_and_doctor_knows(run, mine, later):
     assert checks["certificate"]["state"] == "ok"  # the bits are those that were certified
 
 
+def test_status_fits_a_screen(run, mine, later):
+    before = run("status", "-m", mine, "--no-json").out
+    assert "  promised " not in before
+    assert f"Next: surebayes calibrate -m {mine}" in before
+    run("calibrate", "-m", mine, "--max-fpr", "0.05", "--confidence", "0.9")
+    shown = run("status", "-m", mine, "--no-json").out
+    assert "promised     at most 5% of ham like these, confidence 90% (holds)" in shown
+    assert "delivered    not measured: no verdicts are remembered" in shown
+    assert "worst case   unlimited: no budget is set" in shown
+    run("calibrate", "-m", mine, "--budget", "0.05", "--burst", "3")
+    mail = sorted(later[0].iterdir())[0]
+    run("classify", "-m", mine, mail)
+    run("learn", "-m", mine, "--as", "ham", mail)
+    shown = run("status", "-m", mine, "--no-json").out
+    assert "at most 3 + 5% n alarms" in " ".join(shown.split())
+    (plain,) = run("status", "-m", mine).records()
+    with Filter.open(mine) as opened:
+        assert plain == opened.status()
+    assert all(len(line) <= 80 for line in shown.splitlines() if str(mine) not in line)
+
+
 def test_lessons_renew_the_promise_and_doctor_says_what_to_do(run, mine, later, monkeypatch):
     def doctor():
         checks = {record["check"]: record for record in run("doctor", "-m", mine).records()}

@@ -47,6 +47,7 @@ commands.commands = Lazily(
     promises="certify audit",
     history="history rollback",
     doctor="doctor",
+    status="status",
     upkeep="rebuild erase",
     config="config",
     backup="export import=import_ dump restore completion",

@@ -23,6 +23,7 @@ SECTIONS = {
     "Combine": ("merge", "promote", "rebase"),
     "People": ("users",),
     "Maintain": (
+        "status",
         "doctor",
         "history",
         "rollback",
@@ -50,9 +51,7 @@ OTHER_NAMES = {
     "check": ("classify", "doctor"),
     "test": ("evaluate",),
     "why": ("explain",),
-    "status": ("doctor",),
-    "stats": ("doctor",),
-    "info": ("doctor",),
+    "info": ("status", "doctor"),
     "log": ("history",),
     "undo": ("rollback",),
     "delete": ("erase",),

@@ -1,0 +1,75 @@
+"""status: a filter's promises, documents and size on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from surebayes.cli.shared import next_step as _next_step
+from surebayes.cli.shared import show as _show
+from surebayes.cli.shared.command import Command, model_option
+
+
+@click.command(
+    cls=Command,
+    first=("model",),
+    examples=(
+        ("surebayes status -m ~/mail-filter", "Show what is promised, what was delivered, and the worst case."),
+        ("surebayes status -m ~/mail-filter --json | jq .promise", "Print the promises as JSON."),
+    ),
+)
+@model_option()
+@_show.output_options
+def status(model: str, as_json: bool | None) -> None:
+    """Show what a filter promises, what it delivered so far, and what it has learnt.
+
+    Checks nothing: `doctor` looks for problems.
+    """
+    from surebayes.filter.filter import Filter
+
+    with Filter.open(model) as opened:
+        state = opened.status()
+        latest = next((row["time"] for row in opened.history(limit=1)), None)
+        advice = _next_step.for_filter(opened, model) if not state["promise"] and "base" not in state else None
+    if _show.wants_json(as_json):
+        _show.print_json(state)
+        return
+    facts = _facts(state, latest)
+    for label, words in state["promise"].items():
+        suffix = f" {label}" if len(state["promise"]) > 1 else ""
+        facts |= {f"{name}{suffix}": sentence for name, sentence in _promise(words).items()}
+    _show.print_facts(facts, model)
+    if advice is not None:
+        advice.print()
+
+
+def _facts(state: Mapping[str, Any], latest: str | None) -> dict[str, Any]:
+    """Return the lines about documents and files, by their names."""
+    waiting = {"waiting": f"{state['unabsorbed']:,} journal rows; the next command adds them"}
+    last_change = {"last change": f"{latest.replace('T', ' ').removesuffix('+00:00')} UTC"} if latest else {}
+    return {
+        "model": state["model"],
+        "learnt": _counts(state["documents"]),
+        "set aside": _counts(state["reserved"]),
+        **last_change,
+        **(waiting if state["unabsorbed"] else {}),
+        "size": f"{state['bytes'] / 2**20:,.1f} MB, {state['rows']:,} rows",
+    }
+
+
+def _counts(documents: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in documents.items())
+
+
+def _promise(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sentences of one class, by their names; missing ones say so."""
+    promised = words["promised"] or "no rate"
+    if words["state"] is not None:
+        promised += f" ({words['state']}{': ' + words['renewed'] if words['renewed'] else ''})"
+    return {
+        "promised": promised,
+        "delivered": words["delivered"] or "not measured: no verdicts are remembered",
+        "worst case": words["worst"] or "unlimited: no budget is set",
+    }
