@@ -54,8 +54,13 @@ def check(data):
     plain, after = read_messages([data, MAIL % (b"text/plain", b"")], 10**6, 1000, True, True)
     assert after is None  # an encoded subject: for Python
     if plain is not None:
-        alone = f"{message.subject}\n{message.text}", message.fingerprint, message.plain_id
-        assert plain == (*alone, listed_tokens(message), header_columns(message, 1000)), data
+        assert plain == {
+            "text": f"{message.subject}\n{message.text}",
+            "fingerprint": message.fingerprint,
+            "message_id": message.plain_id,
+            "listed_tokens": listed_tokens(message),
+            "columns": header_columns(message, 1000),
+        }, data
     for limits in LIMITS:
         block = Message(message.subject, attachments=message.attachments)
         block._head, block._limits = data, limits

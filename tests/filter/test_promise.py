@@ -103,7 +103,7 @@ def test_counts_that_nobody_can_account_for_are_not_called_exact(tmp_path):
     with open(tmp_path / "dump") as file, sb.Filter.restore(file, tmp_path / "g") as mine:
         promise = mine.calibrate(0.2, negatives=HAM[:30])
         assert not promise.guaranteed
-        assert "can't be told" in promise.assumption
+        assert "can't be distinguished" in promise.assumption
 
 
 # ---- the reserve
