@@ -52,7 +52,7 @@ def keep_many(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "tupl
 def _read_of(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "list[tuple[bytes | str, ...]]":
     """Return the stored parts of each document: their limits and sizes, the parts, and the header tokens."""
     limits, tokens = limits_of(views), any(view.tokens for view in views)
-    most_raw, most_text = limits.pop("raw", 0), limits.pop("text", 0)  # in every content; all remaining parts have names
+    most_raw, most_text = limits.pop("raw", 0), limits.pop("text", 0)  # in every content; the rest by name
     contents: list[tuple[bytes | str, ...]] = []
     for document in documents:
         raw, text = _start_of(document, "raw", most_raw), _start_of(document, "text", most_text)
