@@ -287,7 +287,7 @@ def workload(folder: Path) -> None:
 
     from surebayes import CountVectorizer, Filter, HashingVectorizer, ViewPool, read_message, synthetic
     from surebayes.datasets.sources import Source
-    from surebayes.filter.store.bodies import pack_rows, unpack_rows
+    from surebayes.filter.store.contents import pack_rows, unpack_rows
     from surebayes.mail import mail_kernel
     from surebayes.mail.header_tokens import header_columns, header_tokens
     from surebayes.pool.buffers import ints

@@ -24,8 +24,8 @@ from surebayes.filter import session, state, training, tuning
 from surebayes.filter.model import Model
 from surebayes.filter.quick import filter_mail as one_shot
 from surebayes.filter.state import State
-from surebayes.filter.store import bodies, spool
-from surebayes.filter.store.bodies import unpack_content
+from surebayes.filter.store import contents, spool
+from surebayes.filter.store.contents import unpack_content
 from surebayes.filter.store.journal import Journal
 from surebayes.kernels.reference import pool as reference
 from surebayes.pool import choosing, engine, specs, table
@@ -827,7 +827,7 @@ def test_without_the_kernel_it_learns_and_judges_the_same(tmp_path, monkeypatch)
     results = []
     for name in ("kernel", "reference"):
         if name == "reference":
-            for module in (engine, bodies, table):
+            for module in (engine, contents, table):
                 monkeypatch.setattr(module, "_kernel", reference)
         with sb.Filter.create(tmp_path / name, **{**SMALL, "model": "pool"}) as mine:
             scores = [(mine.judge(raw).score, mine.teach(raw, label)) for raw, label in MAILS[:12]]

@@ -12,7 +12,7 @@ from running import Server
 import surebayes as sb
 from command_line import SCRIPT, clean_environment, run_script
 from surebayes import synthetic
-from surebayes.filter.header_fields import MOST, ascii_line
+from surebayes.filter.verdict import MOST_BYTES, ascii_line
 from surebayes.mail.readers import without_fields
 from surebayes.server.marks import FORGED, forged_names
 
@@ -30,14 +30,14 @@ def test_different_names_stay_different_and_can_be_read_back(names, text):
     line = ascii_line(text)
     assert line == line.strip()
     assert line.decode("ascii").isprintable()
-    assert len(line) <= MOST
+    assert len(line) <= MOST_BYTES
 
 
 def test_a_long_name_is_cut_off_between_letters_and_says_so():
     line = ascii_line("\u00e9" * 400)
     assert re.fullmatch(rb"(\\u00e9)+\\\.\.\.400", line)
-    assert len(line) <= MOST
-    assert ascii_line("a" * MOST) == b"a" * MOST
+    assert len(line) <= MOST_BYTES
+    assert ascii_line("a" * MOST_BYTES) == b"a" * MOST_BYTES
 
 
 def own(fields):

@@ -16,14 +16,14 @@ from surebayes.guarantees.certificate import PREQUENTIAL, Certificate
 from surebayes.metrics.significance import Interval, rate_interval
 
 if TYPE_CHECKING:
+    from surebayes.filter.filter import Filter
     from surebayes.filter.verdicts.memory import Memory
-    from surebayes.filter.verdicts.remembering import Remembering
 
 BURST = 5.0
 _NOWHERE = 1e9
 
 
-def check(mine: Remembering, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
+def check(mine: Filter, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
     """Validate the terms of a budget before any change; a rate may also restart a budget whose debt was lost."""
     now = mine.budgets() if rate is None else {}
     for label in labels:
@@ -34,7 +34,7 @@ def check(mine: Remembering, labels: Sequence[str], rate: float | None, burst: f
         raise ValueError(f"burst must be at most {ledger.MOST_BURST:,.0f}. Got {burst!r}.")
 
 
-def begin(mine: Remembering, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
+def begin(mine: Filter, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
     """Begin or change budgets; the reserve places their thresholds. Debt stays."""
     session = mine._session
     memory = mine._recorder.begin()
@@ -62,7 +62,7 @@ def _note_terms(folder: str, rate: float, burst: float) -> None:
             settings.change(path, name, repr(float(value)))
 
 
-def end(mine: Remembering, labels: Sequence[str], lesson: Lesson) -> list[str]:
+def end(mine: Filter, labels: Sequence[str], lesson: Lesson) -> list[str]:
     """End budgets and cancel their debt; return the labels of those that existed."""
     memory, path = mine._recorder.memory, os.path.join(mine._session.path, settings.NAME)
     ended: list[str] = []

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     import numpy as np
 
     from surebayes.filter.layers.changes import LayerChanges
-    from surebayes.filter.layers.health import Health
+    from surebayes.filter.layers.on_base import Health
     from surebayes.filter.persons import Quota
     from surebayes.filter.verdicts.activity import DriftWatch
     from surebayes.filter.verdicts.budgets import InForce
-    from surebayes.filter.verdicts.details import CorrectionResult
     from surebayes.filter.verdicts.listing import OtherFilter, RememberedVerdict
+    from surebayes.filter.verdicts.memory import CorrectionResult
     from surebayes.guarantees.certificate import Certificate, Certificates
     from surebayes.pool.explanation import Explained
 
@@ -148,7 +148,7 @@ class Filter:
         if os.path.isdir(folder) and not all(map(is_left_over, os.listdir(folder))):
             raise FileExistsError(f"{folder!r} is not empty. Create a filter in a new or empty folder.")
         if base is not None:
-            from surebayes.filter.layers.making import create_layer
+            from surebayes.filter.layers.on_base import create_layer
 
             arguments = {"classes": names, "reader": reader, "model": model, "width": width}
             below = plain_text(os.fsdecode(base), "base")
@@ -1551,7 +1551,7 @@ class Filter:
 
     def health(self) -> Health | None:
         """Return the health of a layer's base, with advice; None without a base."""
-        from surebayes.filter.layers.health import health
+        from surebayes.filter.layers.on_base import health
 
         with self._session.mutex:
             return health(self._session.fresh_state(), self.path)
@@ -1573,7 +1573,7 @@ class Filter:
         bool
             Whether anything changed.
         """
-        from surebayes.filter.layers.making import move_base
+        from surebayes.filter.layers.on_base import move_base
 
         below, lesson = plain_text(os.fsdecode(base), "base"), Lesson(who)
         return move_base(self._session, below, own_weight, lesson)

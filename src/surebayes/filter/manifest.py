@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from surebayes.filter.base_link import BaseLink
-    from surebayes.filter.model_settings import Settings
+    from surebayes.filter.model_settings import BaseLink, Settings
     from surebayes.pool.buffers import Numbers
 
 KIND = "filter"
@@ -277,7 +276,7 @@ class Manifest:
         settings = self.values.get("settings")
         if not isinstance(settings, dict) or settings.get("base") is None:
             return None
-        from surebayes.filter.base_link import BaseLink
+        from surebayes.filter.model_settings import BaseLink
 
         return BaseLink.from_json(settings["base"])
 

@@ -30,7 +30,7 @@ TYPE_CHECKING = False  # single lessons by command import this module, and typin
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from surebayes.filter.base_link import BaseLink
+    from surebayes.filter.model_settings import BaseLink
     from surebayes.pool.specs import ViewSpec
 
 ABSORB_AFTER = 100

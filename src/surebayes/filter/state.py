@@ -8,7 +8,7 @@ from surebayes.filter.manifest import Place
 from surebayes.filter.model import Model
 from surebayes.filter.model_settings import Settings
 from surebayes.filter.store import contents
-from surebayes.filter.store.bodies import pack_content, pack_rows, set_stages, unpack_content, unpack_rows
+from surebayes.filter.store.contents import pack_content, pack_rows, set_stages, unpack_content, unpack_rows
 from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.tables import TableFiles
 from surebayes.filter.store.unjournaled import Learnt
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from surebayes.filter.base import BaseInUse
-    from surebayes.filter.base_link import BaseLink
     from surebayes.filter.manifest import Manifest
     from surebayes.filter.model import Decision
+    from surebayes.filter.model_settings import BaseLink
     from surebayes.filter.store.journal import Journal
     from surebayes.filter.store.model_folder import ModelFolder, NewCounts
     from surebayes.filter.transaction import Transaction
@@ -493,7 +493,7 @@ class State:
         """Return for each view how many columns of a message are new to the layer and its base; [] without a base."""
         if self._missing_columns is None or self.base_in_use is None or self.base_in_use.base is None:
             return []
-        from surebayes.filter.base_counts import unseen
+        from surebayes.filter.base import unseen
 
         return unseen(self.base_in_use.base.model.engine, self.engine, rows)
 

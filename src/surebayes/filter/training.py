@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from itertools import islice
 
 from surebayes.filter.features import Features
-from surebayes.filter.first_training import FEWEST, count_first, is_first
 from surebayes.filter.plain import label_of
 from surebayes.filter.state import State
 from surebayes.filter.store import contents
@@ -17,19 +17,26 @@ from surebayes.filter.store.events import Event, Lesson, MessageRows
 from surebayes.filter.store.spool import Places, Spool, SpooledGroup
 from surebayes.filter.store.unjournaled import pack_events
 from surebayes.filter.transaction import Transaction
-from surebayes.filter.weighing import in_order, is_weighable, turns_of
 from surebayes.pool.buffers import ints
 from surebayes.pool.document import bytes_or_text
-from surebayes.pool.threads import ahead
+from surebayes.pool.engine import Engine
+from surebayes.pool.table import Sums
+from surebayes.pool.threads import ahead, at_once
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # a script's training goes this way
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 
+    import numpy as np
+    import numpy.typing as npt
+
     from surebayes.filter.session import Session
-    from surebayes.pool.engine import Batch, Engine
+    from surebayes.pool.buffers import Numbers
+    from surebayes.pool.document import Rows
+    from surebayes.pool.engine import Batch
 
     Item = TypeVar("Item")
+    Opinions = npt.NDArray[np.float64]
 
 BATCH = 1000
 """Messages of a training that share a transaction ..."""
@@ -435,3 +442,109 @@ def batched(items: Iterable[Item], size: int) -> Iterable[list[Item]]:
     items = iter(items)
     while batch := list(islice(items, size)):
         yield batch
+
+
+# ---------------------------------------------------------------------- messages that experts are weighed on
+
+HELD_OUT = 1 / 3
+"""The share of messages, chosen by fingerprint, that the experts are weighed on."""
+
+
+def turns_of(engine: Engine, fingerprints: Sequence[str], labels: Sequence[int]) -> list[list[int]]:
+    """Choose the messages that the experts are weighed on: places of those that are held out together.
+
+    As `ViewPool.fit` chooses them; the fingerprints are `in_order`.
+    """
+    import numpy as np
+
+    from surebayes.pool.choosing import digests_of_names, turns
+
+    in_turns, once = engine.is_held_out_in_turns, np.ones(len(labels), np.int64)
+    deciding = None if in_turns else digests_of_names(fingerprints, in_turns)
+    return [list(turn) for turn in turns(np.array(labels, np.int64), once, in_turns, None, deciding)]
+
+
+def in_order(engine: Engine) -> Callable[[str], str]:
+    """Return the key of fingerprints by which messages are in the order that `ViewPool.fit` weighs experts in."""
+    from surebayes.pool.choosing import name_in_order
+
+    return partial(name_in_order, staged=engine.is_held_out_in_turns)
+
+
+def is_weighable(state: State) -> bool:
+    """Whether a filter has weights that trainings find: a layer has its base's, and steps."""
+    return state.engine.n_experts > 1 and state.settings.base is None
+
+
+# ---------------------------------------------------------------------- counts of a first training
+
+FEWEST = 1000
+"""Messages from which on it pays to go through all columns that there might be."""
+
+
+def is_first(state: State) -> bool:
+    """Whether a filter knows and counts nothing, stands on no other, and has nothing that is fitted to counts."""
+    engine = state.engine
+    counted = any(engine.documents) or any(sums.alive for sums in engine.sums)
+    fitted = any(stage.table is not None for stage in engine.stages) or engine.is_held_out_in_turns
+    return not (counted or state.messages or len(state.learnt) or fitted) and state.settings.base is None
+
+
+def count_first(
+    state: State, learnt: Sequence[Batch], held_out: Sequence[Batch], freeze: Callable[[Engine, int], None]
+) -> list[Numbers]:
+    """Have a filter that has learnt nothing learn messages; return what is said of those held out without them.
+
+    `freeze` fits the second stages of a pool that has one view only, whose number it is given, before it is asked.
+
+    The counts are entries that are searched in place: a few megabytes where tables that grow would take a place for
+    every column that there might be. A view is asked as soon as it is counted, about all messages, while its entries
+    are in the cache.
+    """
+    engine, classes = state.engine, state.engine.classes
+    documents = _by_class(learnt, classes)
+    said: list[list[Opinions]] = [[] for _ in engine.views]
+
+    def count_and_ask(v: int) -> None:
+        first, more = ([(rows[v], labels, which) for rows, labels, which in part] for part in (learnt, held_out))
+        without, engine.sums[v] = Sums.counted(first, more, engine.views[v].width, classes)
+        if more:
+            view = Engine(engine.reader, engine.views[v : v + 1], classes, [without])
+            view.documents = documents
+            if view.stages:
+                in_memory = without.in_one_table(engine.views[v].width, documents)
+                view.sums = [in_memory]
+                freeze(view, v)
+                view.sums = [without]
+            said[v] += _opinions(view, more)
+
+    def size(v: int) -> int:
+        return sum(rows[v].indptr[len(rows[v])] for rows, _, _ in (*learnt, *held_out))
+
+    at_once(count_and_ask, sorted(range(len(engine.views)), key=size, reverse=True))
+    engine.documents = _by_class([*learnt, *held_out], classes)
+    state.mark_counts_changed()
+    return _of_all_views(said) if held_out else []
+
+
+def _opinions(view: Engine, batches: Sequence[tuple[Rows, Numbers, Numbers | None]]) -> list[Opinions]:
+    """Return what the experts on one view say of the messages of each batch, by message, contrast and expert."""
+    import numpy as np  # only where messages are held out: one expert alone is not weighed
+
+    shape = -1, len(view.contrasts), view.n_experts
+    return [np.frombuffer(view.opinions([rows], which)).reshape(shape) for rows, _, which in batches]
+
+
+def _of_all_views(said: list[list[Opinions]]) -> list[Numbers]:
+    import numpy as np
+
+    return [np.concatenate(of_views, axis=2).ravel() for of_views in zip(*said)]
+
+
+def _by_class(batches: Sequence[Batch], classes: int) -> Numbers:
+    """Return how many messages there are of each class."""
+    documents = [0] * classes
+    for _, labels, which in batches:
+        for d in range(len(labels)) if which is None else which:
+            documents[labels[d]] += 1
+    return ints(documents)

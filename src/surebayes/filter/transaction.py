@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from surebayes.filter.store.bodies import pack_stages
+from surebayes.filter.store.contents import pack_stages
 from surebayes.filter.store.events import NOBODY, Event, Lesson, event_of, number_rows, row_of
 from surebayes.persist.manifest import dumped
 

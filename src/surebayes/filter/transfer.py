@@ -17,7 +17,7 @@ from surebayes.filter.model_settings import Settings
 from surebayes.filter.new_folder import check_classes
 from surebayes.filter.session import Session
 from surebayes.filter.state import State
-from surebayes.filter.store.bodies import pack_content, pack_rows, pack_stages, unpack_content, unpack_rows
+from surebayes.filter.store.contents import pack_content, pack_rows, pack_stages, unpack_content, unpack_rows
 from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.unjournaled import Learnt

@@ -10,9 +10,8 @@ from surebayes.errors import BadModel
 from surebayes.filter.features import batch_of
 from surebayes.filter.state import LEARNING, State
 from surebayes.filter.store.journal import Journal
-from surebayes.filter.training import BATCH, batched
+from surebayes.filter.training import BATCH, HELD_OUT, batched, in_order, is_weighable, turns_of
 from surebayes.filter.transaction import Transaction
-from surebayes.filter.weighing import HELD_OUT, in_order, is_weighable, turns_of
 from surebayes.pool.document import Rows
 from surebayes.pool.weights import HOW, UNIT, way_to_weigh
 

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from surebayes.errors import BadModel, StoreError
-from surebayes.filter.base_link import BaseLink
+from surebayes.filter.model_settings import BaseLink
 from surebayes.filter.new_folder import check_classes
 from surebayes.filter.session import RENEW_AFTER, Session
 from surebayes.filter.state import State
 from surebayes.filter.store import contents
-from surebayes.filter.store.bodies import unpack_content
 from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.unjournaled import pack_events
@@ -240,7 +239,7 @@ def _check_content(journal: Journal, views: Sequence[ViewSpec], other: bool) -> 
         body, version = journal.content(row)
         if version is None:
             columns += 1
-        elif not contents.read_kept(unpack_content(body)[0]).is_enough_for(views):
+        elif not contents.read_kept(contents.unpack_content(body)[0]).is_enough_for(views):
             short += 1
     if columns:
         raise ValueError(

@@ -1,16 +1,22 @@
-"""Verdicts as header fields: SpamAssassin's, and those of `surebayes filter`."""
+"""Verdicts as clients of SpamAssassin read them: header fields, with those of `surebayes filter`, and points."""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from surebayes import __version__
-from surebayes.filter.header_fields import header_fields
 from surebayes.filter.quick.filter_mail import with_fields
+from surebayes.filter.verdict import header_fields
 from surebayes.mail.readers import header_end
-from surebayes.server.scale import REQUIRED
-from surebayes.server.service import Judgement
 
+if TYPE_CHECKING:
+    from surebayes.server.service import Judgement
+
+REQUIRED = 5.0
+"""Points of the threshold in force."""
+MOST_POINTS = 99.9
+"""Clients read at most two digits before the decimal point."""
 FORGED = (b"x-surebayes-", b"x-spam-")
 """Prefixes of field names that only a filter may write."""
 _FORGED_FIELD = re.compile(rb"(?:\A|(?<=[\r\n]))((?:x-surebayes-|x-spam-)[^\r\n:]*?)[ \t]*:", re.IGNORECASE)
@@ -22,6 +28,7 @@ def symbol_of(judgement: Judgement) -> str:
     Examples
     --------
     >>> from surebayes.filter.verdict import Verdict
+    >>> from surebayes.server.service import Judgement
     >>> symbol_of(Judgement(Verdict("spam", 1.0, 0.0, 0.9), True, True))
     'SUREBAYES_SPAM'
     """
@@ -79,3 +86,17 @@ def forged_names(mail: bytes) -> list[bytes]:
     for match in _FORGED_FIELD.finditer(mail, 0, header_end(mail)):
         names.setdefault(match[1].lower(), match[1])
     return list(names.values())
+
+
+def points(score: float, threshold: float, positive: bool) -> float:
+    """Return a score in points: one unit of score is one point, the threshold is 5.0, with one decimal.
+
+    Positives have at least 5.0 and negatives at most 4.9 points, so that a client's comparison agrees.
+
+    Examples
+    --------
+    >>> points(2.25, 2.25, False), points(2.26, 2.25, True), points(400.0, 2.25, True), points(-400.0, 2.25, False)
+    (4.9, 5.0, 99.9, -99.9)
+    """
+    shown = round(min(max(REQUIRED + score - threshold, -MOST_POINTS), MOST_POINTS), 1)
+    return max(shown, REQUIRED) if positive else min(shown, REQUIRED - 0.1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 
+from surebayes.server.access import EndedSessions
 from surebayes.server.address import Address
-from surebayes.server.ended import EndedSessions
 
 
 @dataclass(frozen=True, slots=True)

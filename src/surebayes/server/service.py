@@ -24,8 +24,8 @@ from surebayes.server.counters import Counters
 from surebayes.server.layers import OpenLayers
 from surebayes.server.limits import Rate, Refused, RequestMemory, Slots, TooBusy
 from surebayes.server.log import Log
+from surebayes.server.marks import points
 from surebayes.server.options import Options
-from surebayes.server.scale import points
 from surebayes.server.surge import Surge
 from surebayes.server.testmail import TESTER, is_test
 from surebayes.server.turns import Turns

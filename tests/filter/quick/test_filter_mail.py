@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(120, seed=3)]
 ALLOWED = {
     "surebayes", "surebayes._entry", "surebayes._store_errors",
-    "surebayes.filter", "surebayes.filter.quick", "surebayes.filter.header_fields",
+    "surebayes.filter", "surebayes.filter.quick", "surebayes.filter.verdict",
     "surebayes.filter.manifest", "surebayes.filter.model",
     "surebayes.filter.quick.filter_mail", "surebayes.filter.store", "surebayes.filter.store.tables",
     "surebayes.kernels", "surebayes.kernels._pool", "surebayes.kernels._mail", "surebayes.kernels._text",

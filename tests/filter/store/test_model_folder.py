@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surebayes.errors import BadModel, Busy, NewerModel, NoModel
-from surebayes.filter.store import bodies
+from surebayes.filter.store import contents
 from surebayes.filter.store.journal import Event, Journal, chained, number_rows, pack_rows, unpack_rows
 from surebayes.filter.store.journal_file import errors_named
 from surebayes.kernels.reference import pool as reference
@@ -50,7 +50,7 @@ def test_a_file_that_can_t_be_written_leaves_nothing_behind(tmp_path, monkeypatc
 def test_rows_come_back(rows, moved):
     views = [array("I", sorted(set(row))) for row in rows]
     packed = pack_rows(views, moved)
-    with mock.patch.object(bodies, "_kernel", reference):
+    with mock.patch.object(contents, "_kernel", reference):
         assert pack_rows(views, moved) == packed
         assert unpack_rows(packed) == ([view.tobytes() for view in views], moved)
     assert unpack_rows(packed) == ([view.tobytes() for view in views], moved)

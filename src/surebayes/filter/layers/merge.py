@@ -18,9 +18,8 @@ from surebayes.filter.session import Session
 from surebayes.filter.state import State
 from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.journal import Journal
-from surebayes.filter.training import BATCH, batched
+from surebayes.filter.training import BATCH, batched, in_order, turns_of
 from surebayes.filter.transaction import Transaction
-from surebayes.filter.weighing import in_order, turns_of
 from surebayes.persist.folder import flush_folder
 from surebayes.persist.leftovers import scratch_folder
 from surebayes.pool.buffers import ints

@@ -11,7 +11,6 @@ from surebayes.filter.features import Features
 from surebayes.filter.session import Session
 from surebayes.filter.state import State
 from surebayes.filter.store import contents
-from surebayes.filter.store.bodies import unpack_content
 from surebayes.filter.store.events import Lesson
 from surebayes.filter.transaction import Transaction
 
@@ -86,7 +85,7 @@ def _teach(
     """Learn a message from the content in its row, or else from its columns."""
     rows, _ = mine.unpack(body, reader, row)
     with_content = reader == contents.VERSION
-    content = unpack_content(body)[0] if with_content else b""
+    content = contents.unpack_content(body)[0] if with_content else b""
     state, before = txn.state, txn.state.keeps_content
     state.keeps_content = before and with_content
     try:

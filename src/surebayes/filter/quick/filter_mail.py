@@ -171,8 +171,8 @@ def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, byte
 
 def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[list[tuple[bytes, bytes]], bool]":
     """Judge a mail; return the header fields that say so, and whether it is of a class that is looked for."""
-    from surebayes.filter.header_fields import header_fields
     from surebayes.filter.model import Model
+    from surebayes.filter.verdict import header_fields
     from surebayes.kernels import kernel
     from surebayes.pool.document import documents_of
 

@@ -122,7 +122,7 @@ class Event:
     who : str or None
         The teacher, or the command.
     body : bytes
-        A message or second stages, packed by `surebayes.filter.store.bodies`, or settings as JSON.
+        A message or second stages, packed by `surebayes.filter.store.contents`, or settings as JSON.
     seq : int
         The row's number: 1, 2, 3, ...
     body_check, head_check : int

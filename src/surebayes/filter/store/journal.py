@@ -13,7 +13,7 @@ from binascii import crc32
 
 from surebayes.errors import BadModel, Busy, NewerModel
 from surebayes.filter.store import journal_file
-from surebayes.filter.store.bodies import pack_rows, unpack_rows
+from surebayes.filter.store.contents import pack_rows, unpack_rows
 from surebayes.filter.store.events import (
     COLUMNS,
     NAMES,

@@ -7,7 +7,7 @@ from binascii import crc32
 from collections import namedtuple
 from collections.abc import Sequence
 
-from surebayes.filter.store.bodies import pack_rows, unpack_content
+from surebayes.filter.store.contents import pack_rows, unpack_content
 from surebayes.pool.document import Rows, joined, packable
 
 TYPE_CHECKING = False

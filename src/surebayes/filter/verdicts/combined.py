@@ -4,8 +4,7 @@ import os
 
 from surebayes.errors import StoreError
 from surebayes.filter.verdicts.budgets import stricter
-from surebayes.filter.verdicts.details import VerdictDetails
-from surebayes.filter.verdicts.memory import Memory, is_there
+from surebayes.filter.verdicts.memory import Memory, VerdictDetails, is_there
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import os
 from surebayes.errors import StoreError
 from surebayes.filter.transaction import Transaction
 from surebayes.filter.verdicts import combined
-from surebayes.filter.verdicts.details import CorrectionResult, VerdictDetails
-from surebayes.filter.verdicts.memory import Memory, is_there
+from surebayes.filter.verdicts.memory import CorrectionResult, Memory, VerdictDetails, is_there
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,15 +1,305 @@
-"""The table of the HTTP API: every endpoint with its role, parameters and the schema of its answer."""
+"""The HTTP API: endpoints, what answers a call, and the table of all with roles, parameters and schemas."""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from surebayes import __version__
+from surebayes.errors import BadInput, NoInput
+from surebayes.filter.filter import Filter
 from surebayes.filter.verdict import FIELDS
 from surebayes.filter.verdicts.listing import OTHER_FILTERS
-from surebayes.server.http import calls
-from surebayes.server.http.endpoint import NAME, Call, Endpoint, Parameter
+from surebayes.pool.explanation import explanation_of
+from surebayes.server.http.body import decoded
+from surebayes.server.service import Service
 
-__all__ = ["ENDPOINTS", "VERDICT", "Call", "Endpoint", "Parameter"]
+_IN_PATH = re.compile(r"{(\w+)}")
+_YES_OR_NO = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A validated request: documents decoded, parameters converted, the person authorised.
+
+    Attributes
+    ----------
+    service : Service
+        The service.
+    query : dict
+        Parameters that were given or have a default, including those of the path.
+    person : str or None
+        The person concerned; None for the site.
+    documents : list of bytes or str
+        Documents of the body.
+    several : bool
+        Whether the body is a list.
+    body : bytes
+        Body of an endpoint that takes no documents.
+    """
+
+    service: Service
+    query: dict[str, Any]
+    person: str | None = None
+    documents: list[bytes | str] = field(default_factory=list)
+    several: bool = False
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter: its kind, range, and default (None: optional)."""
+
+    kind: type
+    about: str
+    default: Any = None
+    required: bool = False
+    low: int | None = None
+    high: int | None = None
+    form: str = ""
+    pattern: str = ""
+
+    def checked(self, name: str, text: str) -> Any:
+        """Convert a text; raise BadInput if it is invalid."""
+        if self.kind is str:
+            if not 1 <= len(text) <= 200:
+                raise BadInput(f"The parameter {name} must have 1 to 200 characters.")
+            return text
+        if self.kind is bool:
+            if text not in _YES_OR_NO:
+                raise BadInput(f"The parameter {name} must be true or false. Got {text[:50]!r}.")
+            return _YES_OR_NO[text]
+        digits = text[1:] if text.startswith("-") else text
+        if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+            raise BadInput(f"The parameter {name} must be a whole number. Got {text[:50]!r}.")
+        value = int(text)
+        if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
+            raise BadInput(f"The parameter {name} must be from {self.low} to {self.high}. Got {value}.")
+        return value
+
+
+NAME = "^[a-zA-Z0-9_+@-][a-zA-Z0-9._+@-]{0,127}$"
+"""Names of persons."""
+USER = Parameter(str, "The person that it is for; the header X-Surebayes-User says the same.", pattern=NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One path and method of the API.
+
+    Attributes
+    ----------
+    path, method, role, about : str
+        Its address, method, required role and description.
+    answer : callable
+        The handler: from a call to its answer.
+    schema : dict
+        The JSON schema of the answer.
+    takes : str
+        Kind of body: "documents", "calibration", "messages" or nothing.
+    parameters : dict of str to Parameter
+        Parameters of the query, and those that the path has in braces.
+    for_all : bool
+        Whether it concerns all persons and accepts none by name.
+    """
+
+    path: str
+    method: str
+    role: str
+    about: str
+    answer: Callable[[Call], Awaitable[Any]]
+    schema: dict[str, Any]
+    takes: str = ""
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    for_all: bool = False
+
+    @property
+    def in_path(self) -> list[str]:
+        """The parameters that are part of the path."""
+        return _IN_PATH.findall(self.path)
+
+    @property
+    def all_parameters(self) -> dict[str, Parameter]:
+        """The parameters, including the person where the endpoint accepts one."""
+        return self.parameters if self.for_all else {**self.parameters, "user": USER}
+
+
+# ---------------------------------------------------------------------- answers
+
+LISTENER = "http"
+
+# ---------------------------------------------------------------------- documents
+
+
+async def classify(call: Call) -> dict[str, Any]:
+    """Judge documents."""
+    remember = call.query.get("remember", not call.several)
+    judged = await call.service.verdicts(call.documents, LISTENER, call.person, remember)
+    verdicts = [verdict.to_dict() for verdict in judged]
+    return {"verdicts": verdicts} if call.several else verdicts[0]
+
+
+async def explain(call: Call) -> dict[str, Any]:
+    """Explain the verdicts on documents."""
+    top = call.query["top"]
+
+    def question(mine: Filter) -> list[dict[str, Any]]:
+        return [_explained(mine, document, top) for document in call.documents]
+
+    explanations = await call.service.ask(question, call.person)
+    return {"explanations": explanations} if call.several else explanations[0]
+
+
+def _explained(mine: Filter, document: bytes | str, top: int) -> dict[str, Any]:
+    verdict = mine.judge(document, remember=False)
+    why = explanation_of(mine.explain(document, top), mine.classes, verdict.label)
+    copies = verdict.reversal
+    turns = copies if copies is not None and math.isfinite(copies) else None
+    return {**verdict.to_dict(), "reversal": turns, **why.to_dict(top)}
+
+
+async def learn(call: Call) -> dict[str, Any]:
+    """Teach documents."""
+    outcomes = await call.service.teach(call.documents, call.query["as"], LISTENER, call.query.get("who"), call.person)
+    return {"outcomes": outcomes} if call.several else {"outcome": outcomes[0]}
+
+
+async def forget(call: Call) -> dict[str, Any]:
+    """Undo the lessons of documents."""
+    outcomes = await call.service.forget(call.documents, LISTENER, call.query.get("who"), call.person)
+    return {"outcomes": outcomes} if call.several else {"outcome": outcomes[0]}
+
+
+# ---------------------------------------------------------------------- history
+
+
+async def history(call: Call) -> dict[str, Any]:
+    """List the journal's rows."""
+    return {"rows": await call.service.history(call.query["limit"], call.person)}
+
+
+async def versions(call: Call) -> dict[str, Any]:
+    """List the versions of the model."""
+    return {"versions": await call.service.versions(call.person)}
+
+
+async def difference(call: Call) -> dict[str, Any]:
+    """Return the changes between two versions."""
+    query = call.query
+    return await call.service.difference(query["from"], query["to"], query["limit"], call.person)
+
+
+async def rollback(call: Call) -> dict[str, Any]:
+    """Restore a version."""
+    return await call.service.rollback(call.query["version"], call.query.get("who"), call.person)
+
+
+class Calibration(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of `calibrate`."""
+
+    max_fpr: float | None = None
+    confidence: float | None = None
+    positive: str | None = None
+    budget: float | None = None
+    burst: float | None = None
+
+
+async def calibrate(call: Call) -> dict[str, Any]:
+    """Choose the threshold that keeps a promise on false alarms, or start a budget."""
+    wanted = decoded(call.body, Calibration) if call.body else Calibration()
+    for name in ("max_fpr", "confidence", "budget"):
+        value = getattr(wanted, name)
+        if value is not None and not 0 < value < 1:
+            raise BadInput(f"{name} must be a number between 0 and 1, exclusive. Got {value!r}.")
+    if wanted.burst is not None and not 1 <= wanted.burst <= 1_000_000:
+        raise BadInput(f"burst must be a number from 1 to 1,000,000. Got {wanted.burst!r}.")
+    terms = {name: getattr(wanted, name) for name in ("max_fpr", "confidence", "budget", "burst")}
+    return await call.service.calibrate(wanted.positive, call.person, **terms)
+
+
+class Messages(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of `erase`: Message-IDs."""
+
+    message_ids: list[str]
+
+
+async def erase(call: Call) -> dict[str, int]:
+    """Erase messages from the model, the journal and the remembered verdicts."""
+    names = decoded(call.body, Messages).message_ids
+    if not 1 <= len(names) <= 1000 or not all(len(name.split()) > 0 and len(name) <= 1000 for name in names):
+        raise BadInput("message_ids must be 1 to 1,000 Message-IDs of 1 to 1,000 characters each.")
+    return await call.service.erase(names, call.query.get("who"), call.person)
+
+
+async def status(call: Call) -> dict[str, Any]:
+    """Return the status of the filter and the server."""
+    return {**await call.service.status(call.person), "version": __version__}
+
+
+# ---------------------------------------------------------------------- remembered verdicts
+
+
+async def verdicts(call: Call) -> dict[str, Any]:
+    """List remembered verdicts."""
+    names = ("sender", "subject", "day", "label", "known", "differs", "agrees", "before")
+    wanted = {name: call.query.get(name) for name in names}
+    return await call.service.remembered(person=call.person, limit=call.query["limit"], **wanted)
+
+
+async def verdict(call: Call) -> dict[str, Any]:
+    """Return one remembered verdict."""
+    return await call.service.remembered_verdict(call.query["id"], call.person)
+
+
+async def explain_verdict(call: Call) -> dict[str, Any]:
+    """Explain the present verdict on a remembered message."""
+    number, top = call.query["id"], call.query["top"]
+    verdict = await call.service.remembered_verdict(number, call.person)
+    explained = await call.service.explain_verdict(number, top, call.person)
+    now = await call.service.verdict_now(number, top, call.person)
+    if explained is None or now is None:
+        raise NoInput(f"The verdict {number} can't be explained, because its message was not stored.")
+    why = explanation_of(explained, call.service.classes, now["label_now"])
+    return {**verdict, **now, **why.to_dict(top)}
+
+
+async def tell(call: Call) -> dict[str, Any]:
+    """Learn the correct label of a remembered verdict."""
+    query = call.query
+    return {"outcome": await call.service.tell(query["id"], query["as"], query.get("who"), call.person)}
+
+
+async def untell(call: Call) -> dict[str, Any]:
+    """Remove the correct label of a remembered verdict."""
+    return {"outcome": await call.service.untell(call.query["id"], call.query.get("who"), call.person)}
+
+
+async def comparison(call: Call) -> dict[str, Any]:
+    """Compare verdicts with those that other filters wrote into the same messages."""
+    return {"comparisons": await call.service.compared(call.person)}
+
+
+# ---------------------------------------------------------------------- persons
+
+
+async def people(call: Call) -> dict[str, Any]:
+    """List persons."""
+    return await call.service.people(call.query.get("after", ""), call.query["limit"])
+
+
+async def forget_person(call: Call) -> dict[str, Any]:
+    """Delete a person's lessons and remembered verdicts."""
+    person = call.service.person_of(call.query["person"])
+    assert person is not None
+    return await call.service.forget_person(person)
+
+
+# ---------------------------------------------------------------------- schemas
 
 _NUMBER, _TEXT, _WHOLE, _FLAG = {"type": "number"}, {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
 _ROW = {"type": "object"}
@@ -95,6 +385,8 @@ _STATUS = _object(
 )  # fmt: skip
 _OUTCOME, _FORGOTTEN = _words("learnt", "already", "moved"), _words("forgotten", "unknown")
 
+# ---------------------------------------------------------------------- the table
+
 _WHO = Parameter(str, "Who says so; kept in the history.")
 _AS = Parameter(str, "The class.", required=True)
 _ID = Parameter(int, "The number of a remembered verdict.", required=True, low=1, high=2**53)
@@ -106,16 +398,16 @@ def _version(about: str) -> Parameter:
 
 
 ENDPOINTS = (
-    Endpoint("/v1/classify", "POST", "read", "Judge one document or several.", calls.classify,
+    Endpoint("/v1/classify", "POST", "read", "Judge one document or several.", classify,
              _either(VERDICT, "verdicts", VERDICT), "documents",
              {"remember": Parameter(bool, "Whether it is remembered; by default one document is, a list isn't.")}),
-    Endpoint("/v1/explain", "POST", "read", "Say why documents are judged as they are.", calls.explain,
+    Endpoint("/v1/explain", "POST", "read", "Say why documents are judged as they are.", explain,
              _either(_EXPLAINED, "explanations", _EXPLAINED), "documents", {"top": _TOP}),
-    Endpoint("/v1/learn", "POST", "teach", "Teach documents; they are on disk when this is answered.", calls.learn,
+    Endpoint("/v1/learn", "POST", "teach", "Teach documents; they are on disk when this is answered.", learn,
              _either(_object(outcome=_OUTCOME), "outcomes", _OUTCOME), "documents", {"as": _AS, "who": _WHO}),
-    Endpoint("/v1/forget", "POST", "teach", "Undo the learning of documents, exactly.", calls.forget,
+    Endpoint("/v1/forget", "POST", "teach", "Undo the learning of documents, exactly.", forget,
              _either(_object(outcome=_FORGOTTEN), "outcomes", _FORGOTTEN), "documents", {"who": _WHO}),
-    Endpoint("/v1/verdicts", "GET", "read", "Remembered verdicts, the latest first.", calls.verdicts,
+    Endpoint("/v1/verdicts", "GET", "read", "Remembered verdicts, the latest first.", verdicts,
              _object(verdicts=_list(_REMEMBERED), next=_or_null(_WHOLE)), "",
              {"sender": Parameter(str, "A part of the sender, in any case of letters."),
               "subject": Parameter(str, "A part of the subject."),
@@ -126,43 +418,43 @@ ENDPOINTS = (
               "agrees": Parameter(str, "Another filter says the same in this field."),
               "limit": Parameter(int, "How many.", 50, low=1, high=1000),
               "before": Parameter(int, "Go on after this number; `next` of the page before.", low=1, high=2**53)}),
-    Endpoint("/v1/verdicts/{id}", "GET", "read", "One remembered verdict.", calls.verdict, _REMEMBERED, "",
+    Endpoint("/v1/verdicts/{id}", "GET", "read", "One remembered verdict.", verdict, _REMEMBERED, "",
              {"id": _ID}),
     Endpoint("/v1/verdicts/{id}/explanation", "GET", "read", "Why a remembered mail is judged as it is now.",
-             calls.explain_verdict, _with(_REMEMBERED, **_NOW, bias=_NUMBER, views=_VIEWS), "",
+             explain_verdict, _with(_REMEMBERED, **_NOW, bias=_NUMBER, views=_VIEWS), "",
              {"id": _ID, "top": _TOP}),
     Endpoint("/v1/verdicts/{id}/truth", "PUT", "teach", "Tell the truth about a verdict: its mail is learnt if it was "
-             "kept.", calls.tell, _object(outcome=_words("learnt", "already", "moved", "noted")), "",
+             "kept.", tell, _object(outcome=_words("learnt", "already", "moved", "noted")), "",
              {"id": _ID, "as": _AS, "who": _WHO}),
     Endpoint("/v1/verdicts/{id}/truth", "DELETE", "teach", "Take that back; what was learnt is as before.",
-             calls.untell, _object(outcome=_words("forgotten", "moved", "already", "noted", "unknown")), "",
+             untell, _object(outcome=_words("forgotten", "moved", "already", "noted", "unknown")), "",
              {"id": _ID, "who": _WHO}),
     Endpoint("/v1/comparison", "GET", "read", "Verdicts beside those that other filters wrote into the same mails.",
-             calls.comparison, _object(comparisons=_list(_COMPARISON))),
-    Endpoint("/v1/history", "GET", "read", "What was learnt, forgotten and set, the latest first.", calls.history,
+             comparison, _object(comparisons=_list(_COMPARISON))),
+    Endpoint("/v1/history", "GET", "read", "What was learnt, forgotten and set, the latest first.", history,
              _object(rows=_list(_EVENT)), "", {"limit": Parameter(int, "How many rows.", 50, low=1, high=10_000)}),
-    Endpoint("/v1/versions", "GET", "read", "Versions of the model that one can go back to.", calls.versions,
+    Endpoint("/v1/versions", "GET", "read", "Versions of the model that one can go back to.", versions,
              _object(versions=_list(_VERSION))),
-    Endpoint("/v1/difference", "GET", "read", "What changed from one version to a later one.", calls.difference,
+    Endpoint("/v1/difference", "GET", "read", "What changed from one version to a later one.", difference,
              _object(**{"from": _WHOLE, "to": _WHOLE}, learnt=_BY_CLASS, forgotten=_BY_CLASS, settings=_WHOLE,
                      messages=_WHOLE, rows=_list(_CHANGE)), "",
              {"from": _version("The earlier version."), "to": _version("The later one."),
               "limit": Parameter(int, "How many messages are listed.", 100, low=1, high=10_000)}),
     Endpoint("/v1/rollback", "POST", "admin", "Go back to a version; going back can be undone the same way.",
-             calls.rollback, _object(version=_WHOLE, undone=_WHOLE, model=_TEXT), "",
+             rollback, _object(version=_WHOLE, undone=_WHOLE, model=_TEXT), "",
              {"version": _version("A number of /v1/versions or /v1/history."), "who": _WHO}),
     Endpoint("/v1/calibrate", "POST", "admin", "Choose the threshold that keeps a promise on false alarms, or begin a "
-             "budget of them.", calls.calibrate, {"type": "object"}, "calibration"),
+             "budget of them.", calibrate, {"type": "object"}, "calibration"),
     Endpoint("/v1/erase", "POST", "admin", "Take mails out of the model, the journal and what is remembered, for good.",
-             calls.erase, _object(messages=_WHOLE, forgotten=_WHOLE, released=_WHOLE, rows=_WHOLE, remembered=_WHOLE),
+             erase, _object(messages=_WHOLE, forgotten=_WHOLE, released=_WHOLE, rows=_WHOLE, remembered=_WHOLE),
              "messages", {"who": _WHO}),
-    Endpoint("/v1/people", "GET", "read", "Persons who have been taught something.", calls.people,
+    Endpoint("/v1/people", "GET", "read", "Persons who have been taught something.", people,
              _object(people=_list(_PERSON), next=_or_null(_TEXT)), "",
              {"after": Parameter(str, "Go on after this name; `next` of the page before."),
               "limit": Parameter(int, "How many.", 100, low=1, high=1000)}, for_all=True),
     Endpoint("/v1/people/{person}", "DELETE", "admin", "Delete all that a person was taught, and what is remembered of "
-             "their mail.", calls.forget_person, _object(person=_TEXT, layer=_FLAG, remembered=_WHOLE), "",
+             "their mail.", forget_person, _object(person=_TEXT, layer=_FLAG, remembered=_WHOLE), "",
              {"person": Parameter(str, "The name.", required=True, pattern=NAME)}, for_all=True),
-    Endpoint("/v1/status", "GET", "read", "How the filter and the server are.", calls.status, _STATUS),
+    Endpoint("/v1/status", "GET", "read", "How the filter and the server are.", status, _STATUS),
 )  # fmt: skip
 """The API; the routes and the OpenAPI document are made from it."""

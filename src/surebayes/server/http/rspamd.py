@@ -7,8 +7,7 @@ from typing import Any
 
 from surebayes import __version__
 from surebayes.filter.model import UNSURE
-from surebayes.server.marks import fields_of, forged_names, symbol_of
-from surebayes.server.scale import REQUIRED
+from surebayes.server.marks import REQUIRED, fields_of, forged_names, symbol_of
 from surebayes.server.service import Judgement, Service
 
 LISTENER = "rspamd"

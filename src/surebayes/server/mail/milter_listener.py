@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from surebayes.filter.header_fields import ascii_line
 from surebayes.filter.person_names import person_named
+from surebayes.filter.verdict import ascii_line
 from surebayes.server.address import is_local
 from surebayes.server.limits import Refused
 from surebayes.server.mail import milter

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from surebayes.errors import Busy
 from surebayes.server.address import Address
 from surebayes.server.mail.milter import ADD_HEADERS, CHANGE_HEADERS, QUARANTINE, length_of, packet
-from surebayes.server.scale import REQUIRED
+from surebayes.server.marks import REQUIRED
 from surebayes.server.testmail import TESTER, marked_mail
 
 _PIECE = 65535

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from surebayes.errors import SurebayesError
-from surebayes.filter.header_fields import ascii_line
+from surebayes.filter.verdict import ascii_line
 from surebayes.server.limits import TooLarge
-from surebayes.server.marks import marked, symbol_of
-from surebayes.server.scale import REQUIRED
+from surebayes.server.marks import REQUIRED, marked, symbol_of
 from surebayes.server.service import Judgement
 
 MAX_HEAD = 8192

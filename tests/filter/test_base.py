@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import lesson_texts, text_lessons
-from surebayes.filter.base_counts import lacking, no_steps, over
+from surebayes.filter.base import lacking, no_steps, over
 from surebayes.pool.buffers import ints
 from surebayes.pool.engine import Engine
 from surebayes.pool.specs import ExpertSpec, ViewSpec
