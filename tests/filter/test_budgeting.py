@@ -137,21 +137,21 @@ def test_verdicts_are_listed_and_told_by_number(mine):
     assert (row.subject, row.person, row.truth, row.kept) == ("Lunch at noon", "bob", None, True)
     assert mine.remembered(subject="noon", person="bob", label=row.label, day=row.time[:10], known=False) == [row]
     assert mine.remembered(subject="nothing like it") == []
-    assert mine.tell(row.id, "ham", who="bob") == "learnt"
+    assert mine.set_label(row.id, "ham", who="bob") == "learnt"
     assert mine.history(mail)[0]["who"] == "bob"
     assert mine.remembered(known=True)[0].truth == "ham"
     json.dumps([each.to_dict() for each in mine.remembered()])
     with pytest.raises(BadInput, match="No remembered verdict has the number 999"):
-        mine.tell(999, "ham")
+        mine.set_label(999, "ham")
     with pytest.raises(ValueError, match="Unknown class"):
-        mine.tell(row.id, "eggs")
+        mine.set_label(row.id, "eggs")
     with pytest.raises(ValueError, match="such as 2026-03-01"):
         mine.remembered(day="yesterday")
     mine.remember(details=False)
     mine.judge(HAM[170])
     (plain,) = mine.remembered(limit=1)
     assert (plain.sender, plain.subject, plain.kept) == (None, None, False)
-    assert mine.tell(plain.id, "ham") == "noted"
+    assert mine.set_label(plain.id, "ham") == "noted"
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ class FilterOfAnyValues(RuleBasedStateMachine):
         name = self.filter.judge(mail, person=person).fingerprint
         verdicts = self.filter.remembered(limit=whole(50)[number])  # one whose truth is known is not the latest again
         verdict = next(each for each in verdicts if each.fingerprint == name)
-        outcome = self.filter.tell(whole(verdict.id)[number], given, who)
+        outcome = self.filter.set_label(whole(verdict.id)[number], given, who)
         assert outcome in ("learnt", "already", "moved")
         self.known[i] = label
 

@@ -7,6 +7,7 @@ import itertools
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
@@ -1015,8 +1016,8 @@ class Filter:
         memory, person = self._recorder.memory, text_or_none(person, "person")
         return [] if memory is None else compared(memory, self._session.model().names[0], person)
 
-    def tell(self, number: int, label: str, who: str | None = None, learner: Filter | None = None) -> str:
-        """Tell the truth about a remembered verdict, by its number; the document is learnt if it was kept.
+    def set_label(self, number: int, label: str, who: str | None = None, learner: Filter | None = None) -> str:
+        """Set the correct label of a remembered verdict, by its number; its document is learnt if it was kept.
 
         Parameters
         ----------
@@ -1027,12 +1028,12 @@ class Filter:
         who : str, optional
             Recorded in the history.
         learner : Filter, optional
-            The filter that learns it, such as the layer of the person that it was judged for; this one by default.
+            The filter that learns it, such as the layer of the person it was judged for; this one by default.
 
         Returns
         -------
-        {"learnt", "already", "moved", "noted"}
-            As `teach`; "noted" where the document wasn't kept: it counts in the budget, and nothing is learnt.
+        {"learnt", "already", "moved", `"noted"`}
+            As `teach`; `"noted"` if the document was not kept: the label counts in the budget, and nothing is learnt.
         """
         learner = self if learner is None else learner
         names = self._session.model().names
@@ -1049,10 +1050,10 @@ class Filter:
         memory.told(number, label, lesson, before)
         return outcome
 
-    def untell(self, number: int, who: str | None = None, learner: Filter | None = None) -> str:
-        """Take back the truth that was told about a remembered verdict; what was learnt is as it was before.
+    def clear_label(self, number: int, who: str | None = None, learner: Filter | None = None) -> str:
+        """Remove the correct label of a remembered verdict, and undo its lesson exactly.
 
-        What it counted in a budget stays: debt is not forgiven.
+        A false alarm that it proved stays in the budget: `clear_label` never reduces a debt.
 
         Parameters
         ----------
@@ -1065,9 +1066,9 @@ class Filter:
 
         Returns
         -------
-        {"forgotten", "moved", "already", "noted", "unknown"}
-            "moved": it is learnt again with the label that it had before; "already": it was learnt before the truth was
-            told, and stays so; "noted": there was nothing to unlearn; "unknown": no truth was told.
+        {"forgotten", "moved", "already", `"noted"`, "unknown"}
+            "moved": it is learnt again with its earlier label; "already": it had been learnt before the label was set,
+            and stays learnt; `"noted"`: there was no lesson to undo; "unknown": it had no label.
         """
         learner, lesson = self if learner is None else learner, Lesson(who)
         memory, verdict, features = self._kept(number, learner)
@@ -1082,6 +1083,16 @@ class Filter:
             return learner._learnt(features, before, lesson, verdict.person or "", count=False)[0]
         with learner._session.transaction() as txn:
             return txn.forget(features.fingerprint, lesson)
+
+    def tell(self, number: int, label: str, who: str | None = None, learner: Filter | None = None) -> str:
+        """Call `set_label`, its present name: this one will be removed in the next release."""
+        warnings.warn("Filter.tell is now Filter.set_label", DeprecationWarning, stacklevel=2)
+        return self.set_label(number, label, who, learner)
+
+    def untell(self, number: int, who: str | None = None, learner: Filter | None = None) -> str:
+        """Call `clear_label`, its present name: this one will be removed in the next release."""
+        warnings.warn("Filter.untell is now Filter.clear_label", DeprecationWarning, stacklevel=2)
+        return self.clear_label(number, who, learner)
 
     def _kept(self, number: int, learner: Filter) -> tuple[Memory, RememberedVerdict, Features | None]:
         """Return a remembered verdict, and its document as `learner` reads it, if its content is stored."""

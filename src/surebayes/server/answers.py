@@ -199,7 +199,7 @@ class Answers(ABC):
         def work() -> tuple[str, str | None]:
             of = _verdict_of(self._filter, number, person).person
             with self.filter_of(of, make=True) as mine:
-                return self._filter.tell(number, label, who or of, mine), of
+                return self._filter.set_label(number, label, who or of, mine), of
 
         outcome, of = await self.lesson(work)
         self._count_lessons([outcome], LISTENER, label, of)
@@ -211,7 +211,7 @@ class Answers(ABC):
         def work() -> tuple[str, str | None]:
             of = _verdict_of(self._filter, number, person).person
             with self.filter_of(of) as mine:
-                return self._filter.untell(number, who or of, mine), of
+                return self._filter.clear_label(number, who or of, mine), of
 
         outcome, of = await self.lesson(work)
         self._count_lessons([outcome], LISTENER, None, of)

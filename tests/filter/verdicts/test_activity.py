@@ -42,7 +42,7 @@ def test_truths_are_held_against_the_promise(mine):
     for raw in good:
         verdict = mine.judge(raw)
         assert verdict.label == "ham"
-        mine.tell(next(row.id for row in mine.remembered() if row.fingerprint == verdict.fingerprint), "ham")
+        mine.set_label(next(row.id for row in mine.remembered() if row.fingerprint == verdict.fingerprint), "ham")
     quiet = mine.drift()
     known = quiet["seen"]
     assert known >= len(good)
@@ -58,7 +58,7 @@ def test_alarms_are_evidence(mine):
         verdict = mine.judge(raw)
         if verdict.label == "spam":
             row = next(row.id for row in mine.remembered(limit=1000) if row.fingerprint == verdict.fingerprint)
-            mine.tell(row, "ham")
+            mine.set_label(row, "ham")
     after = mine.drift()
     assert after["errors"] > 10
     assert after["evidence"] > after["line"]
@@ -68,7 +68,7 @@ def test_alarms_are_evidence(mine):
 def tell_all(mine, documents, truth):
     numbers = {row.fingerprint: row.id for row in mine.remembered(limit=1000)}
     for verdict in documents:
-        mine.tell(numbers[verdict.fingerprint], truth)
+        mine.set_label(numbers[verdict.fingerprint], truth)
     return [numbers[verdict.fingerprint] for verdict in documents]
 
 
@@ -91,8 +91,8 @@ def test_what_is_told_later_is_added_and_what_is_taken_back_is_not_counted(mine)
     assert 0 < later["errors"] == sum(verdict.label == "spam" for verdict in judged[:50])
     assert later == replayed()
     assert later["curve"][-1] == (50, later["errors"])
-    mine.untell(told[3])
-    mine.untell(told[7])
+    mine.clear_label(told[3])
+    mine.clear_label(told[7])
     assert mine.drift() == replayed()
     assert mine.drift()["seen"] == 48
 

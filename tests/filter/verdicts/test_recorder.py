@@ -38,7 +38,7 @@ def test_the_lesson_without_the_mail_is_the_lesson_with_it(site, mails, tmp_path
     site.judge(raw)
     (verdict,) = site.remembered()
     assert verdict.kept
-    assert site.tell(verdict.id, "spam") == "learnt"
+    assert site.set_label(verdict.id, "spam") == "learnt"
     with sb.Filter.import_(archive, tmp_path / "other") as other:
         assert other.teach(raw, "spam") == "learnt"
         assert bits(other) == bits(site)
@@ -51,11 +51,25 @@ def test_a_truth_is_taken_back(site, mails):
     before = bits(site)
     site.judge(mails[210][0])
     number = site.remembered()[0].id
-    assert site.tell(number, "spam") == "learnt"
-    assert site.tell(number, "ham") == "moved"
-    assert site.untell(number) == "forgotten"
+    assert site.set_label(number, "spam") == "learnt"
+    assert site.set_label(number, "ham") == "moved"
+    assert site.clear_label(number) == "forgotten"
     assert bits(site) == before
-    assert site.untell(number) == "unknown"
+    assert site.clear_label(number) == "unknown"
+
+
+def test_earlier_names_work_and_warn(site, mails):
+    site.remember(True, details=True)
+    before = bits(site)
+    site.judge(mails[210][0])
+    number = site.remembered()[0].id
+    with pytest.warns(DeprecationWarning, match=r"Filter\.tell is now Filter\.set_label") as caught:
+        assert site.tell(number, "spam", "ann") == "learnt"
+    assert caught[0].filename == __file__
+    assert "ann" in {row["who"] for row in site.history()}
+    with pytest.warns(DeprecationWarning, match=r"Filter\.untell is now Filter\.clear_label"):
+        assert site.untell(number, "ann") == "forgotten"
+    assert bits(site) == before
 
 
 def test_a_remembered_mail_is_judged_and_explained_as_the_mail_itself(site, mails, tmp_path):
@@ -103,8 +117,8 @@ def test_what_was_kept_without_its_document_is_only_noted(site, mails):
     site.remember(True)
     site.judge(mails[210][0])
     number = site.remembered()[0].id
-    assert site.tell(number, "spam") == "noted"
-    assert site.untell(number) == "noted"
+    assert site.set_label(number, "spam") == "noted"
+    assert site.clear_label(number) == "noted"
     assert site.explain_remembered(number) is None
     assert site.judge_remembered(number) is None
     assert site.explain_remembered_layers(number) is None

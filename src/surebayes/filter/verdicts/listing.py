@@ -45,7 +45,7 @@ class RememberedVerdict:
     Attributes
     ----------
     id : int
-        Its number, for `Filter.tell`.
+        Its number, for `Filter.set_label`.
     fingerprint, time, model, label, score, threshold
         The document, and the verdict with its time and model.
     positive : bool
