@@ -15,9 +15,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import KFold
+from sklearn.naive_bayes import MultinomialNB as SklearnMultinomialNB
 
-from surebayes import MultinomialNB, OpinionPoolNB, TunedNB, metrics
+from surebayes import ClassNormalizedNB, MultinomialNB, OpinionPoolNB, TunedNB, corpora, metrics
 from surebayes.classifiers import tuned_nb, tuning_search
+from surebayes.classifiers.base import log_prior_odds
 from surebayes.classifiers.tuning_counts import (
     DIVISORS,
     MEMORY,
@@ -27,6 +29,7 @@ from surebayes.classifiers.tuning_counts import (
     by_rank,
     folds_of,
 )
+from surebayes.classifiers.tuning_cut import _probabilities
 from surebayes.classifiers.tuning_measures import low_end_area
 from surebayes.classifiers.tuning_search import (
     FOLDS,
@@ -39,6 +42,8 @@ from surebayes.classifiers.tuning_search import (
 )
 from surebayes.core.represent import best_first
 from surebayes.metrics.scorers import get_scorer
+from surebayes.research import suites
+from surebayes.research.suite_peers import counted
 
 
 def corpus(n=240, v=60, classes=2, seed=0, informative=6, strength=0.9):
@@ -487,3 +492,56 @@ def test_a_useless_cut_is_mended(monkeypatch):
     assert (useless.fit(X[:200], y[:200]).predict(X[200:]) == y[200:]).mean() < 0.4
     assert (tuned.predict(X[200:]) == y[200:]).mean() > 0.75
     assert (TunedNB(metric="accuracy").fit(X[:200], y[:200]).best_params_["prior"]) == [0.0001, 0.9999]
+
+
+@given(
+    odds=st.lists(st.floats(-300, 300), min_size=1, max_size=5).filter(lambda odds: len(odds) != 2),
+)
+def test_a_prior_holds_any_log_odds(odds):
+    """Up to a common constant with more than two classes."""
+    classes = max(len(odds), 2)
+    prior = _probabilities(np.array(odds))
+    assert sum(prior) == pytest.approx(1)
+    X = np.eye(classes, dtype=int)
+    found = log_prior_odds(ClassNormalizedNB(prior=prior).fit(X, range(classes)))
+    apart = found - odds
+    assert apart == pytest.approx(np.full(len(odds), apart[0] if classes > 2 else 0.0), abs=0.01)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_cut_of_long_documents_is_hundreds_of_log_odds_away(classes, monkeypatch):
+    rng = np.random.default_rng(8)
+    y = np.repeat(np.arange(classes), [450, *[50] * (classes - 1)])
+    X = rng.poisson(0.3, (len(y), 4000))
+    X[y == 0, 2000:] += rng.poisson(0.2, (450, 2000))
+    for c in range(1, classes):
+        X[y == c, 200 * c : 200 * c + 200] += rng.poisson(0.6, (50, 200))
+    order = rng.permutation(len(y))
+    train, test = np.split(order, [len(y) // 2])
+    only = ClassNormalizedNB(length=1e5)  # scores are sums over documents of so many words
+    monkeypatch.setattr(tuning_search, "families", lambda: [only])
+    for stage in ("tops", "steepness", "reversal"):
+        monkeypatch.setattr(tuning_search.Search, stage, lambda self: None)
+    tuned = TunedNB().fit(X[train], y[train])
+    prior = tuned.best_params_["prior"]
+    assert max(prior) / min(prior) > np.exp(45)
+    assert f1_score(y[test], tuned.predict(X[test]), average="macro") > 0.97
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", suites.TEXT)
+def test_decisions_are_no_worse_than_those_of_multinomial_naive_bayes(corpora_folder, name):
+    """Each class against the rest; folds of a few hundred documents in the mean, where three documents are .01."""
+    if name not in corpora.available(corpora_folder):
+        pytest.skip(f"{corpora_folder} does not hold {name}")
+    behind = []
+    for task in suites.text_tasks(name):
+        X, test = counted(task)
+        models = [model.fit(X, task.labels) for model in (TunedNB(), SklearnMultinomialNB())]
+        truth, decided = np.array(task.truth), [model.predict(test) for model in models]
+        behind.append([
+            np.subtract(*((each == truth).mean() for each in decided)),
+            np.subtract(*(f1_score(truth, each, average="macro") for each in decided)),
+        ])  # fmt: skip
+    folds = name not in ("reuters21578", "news20_bydate")
+    assert np.min(np.mean(behind, axis=0) if folds else behind) > -0.01, np.round(behind, 4)

@@ -31,6 +31,8 @@ FloatArray = NDArray[np.float64]
 
 register()  # make our scorers available to scikit-learn by name
 
+_CANCELLED = 2.0**-45
+"""A sum of probabilities minus one of them that is smaller than this is mostly rounding error."""
 FULL_ENTRIES = 1 << 25
 """Estimates with more entries (classes x terms) than this are never built whole, only for the terms needed."""
 
@@ -265,4 +267,6 @@ def log_prior_odds(estimator: CountClassifier) -> FloatArray:
         return estimate.prior_log_odds(inside, estimator.statistics_.all_documents() - inside)
     p = np.asarray(prior, dtype=np.float64)
     rest = 1.0 - p if estimator.multilabel_ else p.sum() - p
+    if not estimator.multilabel_ and rest.min() < _CANCELLED:  # p rounds to 1: only the other probabilities tell
+        rest = np.where(rest < _CANCELLED, [np.delete(p, c).sum() for c in range(len(p))], rest)
     return np.asarray(np.log(p[contrasts]) - np.log(rest[contrasts]), np.float64)

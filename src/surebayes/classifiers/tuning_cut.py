@@ -16,8 +16,9 @@ CUTS = 200
 """Candidate cuts, evenly spread over the held-out documents."""
 ROUNDS = 3
 """Number of passes over the classes, optimizing each bias given the remaining ones."""
-MOST = 30.0
-"""Maximum log-odds of a prior."""
+MOST = 700.0
+"""Maximum log-odds of a prior, whose smallest probability is then still a normal float. Sums over long documents need
+cuts in the hundreds."""
 
 
 def with_placed_cut(winner: CountClassifier, folds: Sequence[Fold]) -> CountClassifier:
@@ -103,12 +104,16 @@ def _best_shift(judged: Judged, shifts: FloatArray, c: int) -> float:
 def _probabilities(odds: FloatArray) -> list[float]:
     """Convert log-odds, known up to a common constant, to class probabilities."""
     if len(odds) == 1:
-        p = 1 / (1 + np.exp(-np.clip(odds[0], -MOST, MOST)))
-        return [float(1 - p), float(p)]
-    low, high = -MOST - float(odds.max()), MOST - float(odds.min())
+        return [float(p) for p in _logistic(np.append(-odds, odds))]  # each to full precision, however small
+    top = int(odds.argmax())
+    rest, low, high = np.delete(odds, top), -MOST - float(odds.max()), MOST - float(odds.min())
     for _ in range(200):
-        middle = (low + high) / 2
-        total = float((1 / (1 + np.exp(-np.clip(odds + middle, -MOST, MOST)))).sum())
-        low, high = (middle, high) if total < 1 else (low, middle)
-    p = 1 / (1 + np.exp(-np.clip(odds + low, -MOST, MOST)))
+        middle = (low + high) / 2  # they add up to 1 where the rest is what the largest leaves, however little
+        left, total = _logistic(-odds[top] - middle), float(_logistic(rest + middle).sum())
+        low, high = (middle, high) if total < left else (low, middle)
+    p = _logistic(odds + low)
     return [float(value) for value in p / p.sum()]
+
+
+def _logistic(odds: FloatArray) -> FloatArray:
+    return np.asarray(1 / (1 + np.exp(-np.clip(odds, -MOST, MOST))))
