@@ -328,3 +328,10 @@ audit_steps = st.lists(
     ),
     max_size=40,
 )
+
+
+def json_values(names):
+    """JSON values, their objects with some of the given names."""
+    plain = st.none() | st.booleans() | st.floats() | st.text(max_size=5)
+    objects = st.sampled_from([*names])
+    return st.recursive(plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(objects, inner, max_size=4))

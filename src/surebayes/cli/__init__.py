@@ -49,6 +49,7 @@ commands.commands = Lazily(
     doctor="doctor",
     status="status",
     upkeep="rebuild erase",
+    verify="verify",
     config="config",
     backup="export import=import_ dump restore completion",
     serve="serve",

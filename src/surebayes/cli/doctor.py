@@ -116,6 +116,7 @@ _EXTRAS = (
     ("plots", "matplotlib", "pictures"),
     ("corpora", "pyarrow", "Parquet files"),
     ("server", "starlette", "`serve` and `doctor --mail`"),
+    ("receipts", "cryptography", "`--receipt` and `verify`"),
 )
 
 

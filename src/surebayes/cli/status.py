@@ -18,11 +18,15 @@ from surebayes.cli.shared.command import Command, model_option
     examples=(
         ("surebayes status -m ~/mail-filter", "Show what is promised, what was delivered, and the worst case."),
         ("surebayes status -m ~/mail-filter --json | jq .promise", "Print the promises as JSON."),
+        ("surebayes status -m ~/mail-filter --digest", "Compare two filters: equal digests, equal lessons."),
     ),
 )
 @model_option()
+@click.option("--digest", is_flag=True, help=(
+    "Also compute the digest of all lessons from the journal, and print the public key of receipts."
+))  # fmt: skip
 @_show.output_options
-def status(model: str, as_json: bool | None) -> None:
+def status(model: str, digest: bool, as_json: bool | None) -> None:
     """Show what a filter promises, what it delivered so far, and what it has learnt.
 
     Checks nothing: `doctor` looks for problems.
@@ -32,6 +36,9 @@ def status(model: str, as_json: bool | None) -> None:
     with Filter.open(model) as opened:
         state = opened.status()
         latest = next((row["time"] for row in opened.history(limit=1)), None)
+        if digest:
+            with _show.progress("reading the journal"):
+                state["lessons"] = opened.lesson_digest()
         advice = _next_step.for_filter(opened, model) if not state["promise"] and "base" not in state else None
     if _show.wants_json(as_json):
         _show.print_json(state)
@@ -40,6 +47,8 @@ def status(model: str, as_json: bool | None) -> None:
     for label, words in state["promise"].items():
         suffix = f" {label}" if len(state["promise"]) > 1 else ""
         facts |= {f"{name}{suffix}": sentence for name, sentence in _promise(words).items()}
+    if digest:
+        facts |= _digest(state["lessons"])
     _show.print_facts(facts, model)
     if advice is not None:
         advice.print()
@@ -57,6 +66,13 @@ def _facts(state: Mapping[str, Any], latest: str | None) -> dict[str, Any]:
         **(waiting if state["unabsorbed"] else {}),
         "size": f"{state['bytes'] / 2**20:,.1f} MB, {state['rows']:,} rows",
     }
+
+
+def _digest(lessons: Mapping[str, Any]) -> dict[str, str]:
+    """Return the lines about the digest of all lessons, by their names."""
+    missing = f"none: {lessons['uncovered']:,} documents were counted without a fingerprint"
+    key = {} if lessons["key"] is None else {"receipts' key": lessons["key"]}
+    return {"digest": lessons["digest"] or missing, **key}
 
 
 def _counts(documents: Mapping[str, int]) -> str:

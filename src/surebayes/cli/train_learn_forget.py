@@ -12,6 +12,7 @@ from surebayes.cli.shared import inputs as _inputs
 from surebayes.cli.shared import next_step as _next_step
 from surebayes.cli.shared import persons as _shared
 from surebayes.cli.shared import positive as _positive
+from surebayes.cli.shared import receipts as _receipts
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import TEACH, Command, model_option, setting
 from surebayes.guarantees.positive_class import positive_of
@@ -238,11 +239,13 @@ def _lessons(
     lesson: Callable[[Filter, SourceDocument], str],
     verb: str,
     quota: Mapping[str, int] | None = None,
+    receipt: str | None = None,
 ) -> None:
-    """Teach every document; print the outcome of each, or a summary."""
+    """Teach every document; print the outcome of each, or a summary; write receipts where they are asked for."""
     json_lines = _show.wants_json(as_json)
     outcomes: Counter[str] = Counter()
     set_aside: Counter[str] = Counter()
+    fingerprints: list[str] = []
     inputs.allow_empty()
     with _shared.opened_to_teach(model, renew, quota) as pupil, _show.progress(verb, _inputs.total(inputs)) as counter:
         for document in _show.tracked(inputs.sources, counter):
@@ -250,9 +253,13 @@ def _lessons(
             outcome = lesson(pupil, document)
             outcomes[outcome] += 1
             set_aside[outcome] += was_set_aside
+            if receipt is not None:
+                fingerprints.append(pupil.fingerprint(document.content))
             if json_lines:
                 mark = {"set_aside": outcome == "already"} if was_set_aside else {}
                 _show.print_json({"path": document.name, "outcome": outcome, **mark})
+        if receipt is not None:
+            _receipts.write(receipt, pupil, fingerprints)
     inputs.report()
     if not json_lines:
         click.echo(", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items()) or "no documents")
@@ -297,11 +304,13 @@ def _report_set_aside(outcomes: Counter[str]) -> None:
 @setting("quota_lessons")
 @setting("quota_bytes")
 @_inputs.table_options
+@_receipts.option
 @_show.output_options
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))
 def learn(
-    model: str, as_: str, who: str | None, renew: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
-) -> None:
+    model: str, as_: str, who: str | None, renew: bool, paths: tuple[str, ...], as_json: bool | None,
+    receipt: str | None, **options: Any,
+) -> None:  # fmt: skip
     """Teach a filter documents of one class.
 
     Reports each document as learnt, already known, or moved from another class. A lesson is on disk when it is
@@ -310,11 +319,12 @@ def learn(
     """
     quota = {name: options.pop(name) for name in ("quota_lessons", "quota_bytes")}
     inputs = _inputs.taken(options, labelled=False, paths=paths)
+    _receipts.check(receipt)
 
     def lesson(pupil: Filter, document: SourceDocument) -> str:
         return pupil.teach(document.content, as_, who)
 
-    _lessons(model, renew, inputs, as_json, lesson, "learning", quota)
+    _lessons(model, renew, inputs, as_json, lesson, "learning", quota, receipt)
 
 
 @click.command(

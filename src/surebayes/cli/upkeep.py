@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from surebayes.cli.shared import persons as _shared
+from surebayes.cli.shared import receipts as _receipts
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import Command, model_option, setting
 
@@ -59,18 +60,21 @@ def rebuild(
     examples=(
         ("surebayes erase -m ~/mail-filter --message-id '<123@example.org>'", "Erase one message by its Message-ID."),
         ("surebayes erase -m ~/mail-filter mail.eml", "Erase one document by its content."),
+        ("surebayes erase -m ~/mail-filter --receipt erased.json mail.eml", "Erase it, and sign that it is gone."),
     ),
 )
 @model_option()
 @click.option(
     "--message-id", "message_ids", multiple=True, metavar="ID", help="The Message-ID of a message; may be repeated."
 )
+@_receipts.option
 @setting("who")
 @_show.output_options
 @click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(readable=False))
 def erase(
-    model: str, message_ids: tuple[str, ...], who: str | None, paths: tuple[str, ...], as_json: bool | None
-) -> None:
+    model: str, message_ids: tuple[str, ...], receipt: str | None, who: str | None, paths: tuple[str, ...],
+    as_json: bool | None,
+) -> None:  # fmt: skip
     """Erase messages from a filter, its journal and its remembered verdicts. This cannot be undone.
 
     Their content is overwritten. The head of each row remains: a fingerprint, a keyed hash of the Message-ID, the
@@ -81,10 +85,14 @@ def erase(
 
     if not message_ids and not paths:
         raise click.UsageError("Nothing to erase. Give --message-id ID, or PATH of a document.")
+    _receipts.check(receipt)
     documents = [document.content for document in Sources([Source(path, labelled=False) for path in paths])]
     with _show.progress("erasing"):
         with Filter.open(model) as opened:
+            erased = sorted({*map(opened.fingerprint, documents), *opened.fingerprints_of(message_ids)})
             done = opened.erase(message_ids, documents, who)
+            if receipt is not None:
+                _receipts.write(receipt, opened, erased)
         whose, site = _shared.person(), _shared.site_of_person()
         if whose is not None and site is not None:  # a server remembers there what it judged for a person
             with Filter.open(site) as base:

@@ -426,6 +426,29 @@ class Filter:
             outcome = txn.learn(features, label, lesson)
         return outcome, corrected
 
+    def fingerprint(self, document: bytes | str) -> str:
+        """Return the fingerprint by which the filter recognises a document.
+
+        Parameters
+        ----------
+        document : bytes or str
+            The document.
+        """
+        return Document(document, self.reader).fingerprint
+
+    def fingerprints_of(self, message_ids: Iterable[str]) -> set[str]:
+        """Return the fingerprints of learnt and reserved messages by their Message-IDs.
+
+        Parameters
+        ----------
+        message_ids : iterable of str
+            Message-IDs, with or without brackets.
+        """
+        with self._session.mutex:
+            return self._session.reading(refresh=True).fingerprints_of(
+                several(message_ids, "message_ids", "Message-ID")
+            )
+
     def is_set_aside(self, document: bytes | str) -> bool:
         """Whether a document is reserved for calibration, so that a promise depends on it.
 
@@ -435,7 +458,7 @@ class Filter:
             The document; it is recognised by its content.
         """
         with self._session.mutex:
-            known = self._session.reading(refresh=True).known(Document(document, self.reader).fingerprint)
+            known = self._session.reading(refresh=True).known(self.fingerprint(document))
             return known is not None and known[0] == "reserve"
 
     def forget(self, document: bytes | str, who: str | None = None) -> str:
@@ -452,7 +475,7 @@ class Filter:
         -------
         {"forgotten", "unknown"}
         """
-        fingerprint, lesson = Document(document, self.reader).fingerprint, Lesson(who)
+        fingerprint, lesson = self.fingerprint(document), Lesson(who)
         with self._session.transaction() as txn:
             return txn.forget(fingerprint, lesson)
 
@@ -1423,6 +1446,60 @@ class Filter:
         documents = list(several(documents, "documents"))
         done = upkeep.erase(self._session, message_ids, documents, lesson)
         return {**done, "remembered": self.erase_remembered(documents=documents, message_ids=message_ids)}
+
+    def lesson_digest(self) -> dict[str, Any]:
+        """Return a digest of all lessons: filters with equal digests have learnt the same documents and count alike.
+
+        It depends on the lessons alone, not on their order or authors, nor on documents that were forgotten. Every row
+        of the journal is read. Weights and second stages, which depend on the order, are not covered, nor is a
+        layer's base.
+
+        Returns
+        -------
+        dict
+            "digest": 64 hexadecimal digits; "lessons": the number of documents learnt with a journal; "row": the last
+            row of the journal; "reader", "classes", "views" and "unjournaled": what else the digest covers;
+            "uncovered": the number of documents counted without a fingerprint, with which "digest" is None; "key":
+            the public key of `receipts`, None before the first receipt.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from surebayes import Filter
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Filter.create(f"{folder}/a") as one, Filter.create(f"{folder}/b") as two:
+        ...         _ = one.teach("Cheap pills", "spam"), one.teach("Lunch?", "ham"), one.forget("Cheap pills")
+        ...         _ = two.teach("Lunch?", "ham")
+        ...         one.lesson_digest()["digest"] == two.lesson_digest()["digest"]
+        True
+        """
+        from surebayes.filter import receipts
+
+        return receipts.lesson_digest(self._session)
+
+    def receipts(self, documents: Iterable[bytes | str] = (), fingerprints: Iterable[str] = ()) -> list[dict[str, Any]]:
+        """Sign for each document whether it is among the lessons now.
+
+        Needs the extra `receipts`. The folder's key, `receipts.key`, is made with the first receipt. Check a receipt
+        with `surebayes verify`.
+
+        Parameters
+        ----------
+        documents : iterable of documents
+            The documents, recognised by their content.
+        fingerprints : iterable of str
+            Fingerprints of further documents.
+
+        Returns
+        -------
+        list of dict
+            For each document a receipt; docs/receipts.md describes its fields.
+        """
+        from surebayes.filter import receipts
+
+        wanted = [self.fingerprint(document) for document in several(documents, "documents")]
+        wanted += [plain_text(name, "a fingerprint") for name in several(fingerprints, "fingerprints", "fingerprint")]
+        return receipts.receipts(self._session, wanted)
 
     @classmethod
     def rebuild(

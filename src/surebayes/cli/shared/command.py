@@ -34,6 +34,7 @@ SECTIONS = {
         "restore",
         "rebuild",
         "erase",
+        "verify",
         "completion",
     ),
     "Research": ("compare", "reproduce", "corpora", "trec"),

@@ -1,0 +1,194 @@
+"""Digest of the lessons in a journal: 32 bytes for a multiset of labelled messages, in any order.
+
+The counts of a filter are a function of the multiset of its lessons, and so is this digest: an additive hash (LtHash;
+Bellare & Micciancio 1997, "A New Paradigm for Collision-Free Hashing") over the fingerprint, the label and the reader's
+version of each message that is learnt and not forgotten. Two filters with equal digests have equal counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from surebayes.persist.manifest import parsed
+
+if TYPE_CHECKING:
+    from surebayes.filter.store.journal import Journal
+
+LANES, LANE_BYTES = 1024, 2
+_SIZE = LANES * LANE_BYTES
+_TOP = int.from_bytes(b"\x00\x80" * LANES, "little")
+_REST = int.from_bytes(b"\xff\x7f" * LANES, "little")
+_ELEMENT, _DIGEST = b"surebayes:lesson", b"surebayes:digest"
+"""Keys of the two hashes, so that neither equals a hash that is used for anything else."""
+_NO_READER = -1
+
+
+class MultisetHash:
+    """A hash of a multiset, to which elements are added and from which they are taken away: 1,024 sums modulo 2^16.
+
+    Examples
+    --------
+    >>> one, two = MultisetHash(), MultisetHash()
+    >>> for element in (b"a", b"b", b"b"):
+    ...     one.add(element)
+    >>> for element in (b"b", b"c", b"a", b"b"):
+    ...     two.add(element)
+    >>> two.remove(b"c")
+    >>> one == two
+    True
+    """
+
+    __slots__ = ("_lanes",)
+
+    def __init__(self) -> None:
+        self._lanes = 0
+
+    def add(self, element: bytes) -> None:
+        """Add an element; lanes don't carry into each other."""
+        lanes, more = self._lanes, _expanded(element)
+        self._lanes = ((lanes & _REST) + (more & _REST)) ^ ((lanes ^ more) & _TOP)
+
+    def remove(self, element: bytes) -> None:
+        """Take away one occurrence of an element."""
+        lanes, less = self._lanes, _expanded(element)
+        self._lanes = ((lanes | _TOP) - (less & _REST)) ^ ((lanes ^ less ^ _TOP) & _TOP)
+
+    def to_bytes(self) -> bytes:
+        """Return the sums, two bytes each, little-endian."""
+        return self._lanes.to_bytes(_SIZE, "little")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MultisetHash) and self._lanes == other._lanes
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def canonical(value: Any) -> bytes:
+    r"""Return a value as JSON in one form: ASCII, sorted names, no white space.
+
+    Examples
+    --------
+    >>> canonical({"b": [1, None], "a": "\u00e9"})
+    b'{"a":"\\u00e9","b":[1,null]}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def _expanded(element: bytes) -> int:
+    keyed = hashlib.blake2b(element, digest_size=64, key=_ELEMENT).digest()
+    return int.from_bytes(hashlib.shake_256(keyed).digest(_SIZE), "little")
+
+
+class Scope(NamedTuple):
+    """Everything besides the lessons on which the counts of a filter depend.
+
+    Attributes
+    ----------
+    reader : str
+        The kind of documents: "mail" or "text".
+    classes : tuple of str
+        The classes, in order.
+    views : str
+        SHA-256 of the views as JSON.
+    unjournaled : str or None
+        SHA-256 of the list of messages that were learnt without a journal; None if there are none.
+    """
+
+    reader: str
+    classes: tuple[str, ...]
+    views: str
+    unjournaled: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return {**self._asdict(), "classes": list(self.classes)}
+
+    @classmethod
+    def of(cls, reader: str, classes: Iterable[str], views: list[dict[str, Any]], unjournaled: bytes = b"") -> Scope:
+        """Return the scope of a filter; `unjournaled` is the file of messages learnt without a journal."""
+        listed = hashlib.sha256(unjournaled).hexdigest() if unjournaled else None
+        return cls(reader, tuple(classes), hashlib.sha256(canonical(views)).hexdigest(), listed)
+
+
+class Replayed(NamedTuple):
+    """The lessons of a journal up to a row.
+
+    Attributes
+    ----------
+    hash : MultisetHash
+        The hash of the messages learnt and not forgotten.
+    lessons : int
+        Their number.
+    row : int
+        The last row.
+    states : dict of str to (str, str)
+        For the fingerprints of interest, "learnt" or "set aside" with the label; unknown messages are missing.
+    """
+
+    hash: MultisetHash
+    lessons: int
+    row: int
+    states: dict[str, tuple[str, str]]
+
+    def digest(self, scope: Scope) -> str:
+        """Return the digest of the lessons within a scope, as 64 hexadecimal digits."""
+        content = self.hash.to_bytes() + canonical(scope.to_json())
+        return hashlib.blake2b(content, digest_size=32, key=_DIGEST).hexdigest()
+
+
+def replayed(journal: Journal, until: int | None = None, of_interest: Iterable[str] = ()) -> Replayed:
+    """Hash the lessons of a journal, every row checked.
+
+    Parameters
+    ----------
+    journal : Journal
+        The journal.
+    until : int, optional
+        The last row to read; by default all.
+    of_interest : iterable of str
+        Fingerprints whose states are wanted.
+    """
+    reread, reread_by = _reread(journal, until)
+    readers = array("q", [_NO_READER])  # by row
+    wanted, states = frozenset(of_interest), {}
+    total, lessons, last = MultisetHash(), 0, 0
+    for event, _ in journal.heads():
+        if until is not None and event.seq > until:
+            break
+        last = event.seq
+        reader = _NO_READER if event.reader is None else event.reader
+        readers.append(reread_by if reader != _NO_READER and event.seq <= reread else reader)
+        fingerprint, label = event.fingerprint or "", event.label or ""
+        if event.action in ("learn", "forget"):
+            element = _element(fingerprint, label, readers[event.source or event.seq])
+            (total.add if event.action == "learn" else total.remove)(element)
+            lessons += 1 if event.action == "learn" else -1
+        if fingerprint in wanted:
+            if event.action in ("learn", "reserve"):
+                states[fingerprint] = ("learnt" if event.action == "learn" else "set aside"), label
+            elif event.action in ("forget", "release"):
+                states.pop(fingerprint, None)
+    return Replayed(total, lessons, last, states)
+
+
+def _reread(journal: Journal, until: int | None) -> tuple[int, int]:
+    """Return the row of the last rebuild, and the version of the reader that it read all earlier messages with."""
+    rebuilds = [event.seq for event in journal.of_actions("rebuild") if until is None or event.seq <= until]
+    if not rebuilds:
+        return 0, _NO_READER
+    about = parsed(journal.body(rebuilds[-1]), f"Row {rebuilds[-1]} of the journal")
+    return rebuilds[-1], int(about["reader"])
+
+
+def _element(fingerprint: str, label: str, reader: int) -> bytes:
+    version = b"N" if reader == _NO_READER else b"I" + reader.to_bytes(8, "little", signed=True)
+    return _text(fingerprint) + _text(label) + version
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode("utf-8", "surrogatepass")
+    return b"S" + len(encoded).to_bytes(4, "little") + encoded
