@@ -19,6 +19,7 @@ from surebayes.filter.store.lesson_digest import LANES, MultisetHash, Scope, _ex
 SMALL = {"width": 2**12, "model": "words", "reader": "text", "classes": ("ok", "bad")}
 TEXTS = [f"text {i} of words w{i} w{i % 3}" for i in range(7)]
 
+
 def sums(counter):
     """The same hash on arrays, which wrap by themselves."""
     total = np.zeros(LANES, np.uint16)
