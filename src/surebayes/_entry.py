@@ -32,7 +32,8 @@ def _filter(argv: "list[str]") -> int:
     try:
         from surebayes.filter.quick.filter_mail import main as filter_mail
 
-        return filter_mail(argv)
+        code = filter_mail(argv)
+        return _command(["filter", "--help"]) if code is None else code
     except BaseException as error:
         _complain(f"surebayes filter: {type(error).__name__}: {error}")
         return 75

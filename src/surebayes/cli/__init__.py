@@ -67,10 +67,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         The words after ``surebayes``; those of the process by default.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["filter"] and not {"-h", "--help"} & set(words):
+    if words[:1] == ["filter"]:
         from surebayes.filter.quick import filter_mail as one_shot
 
-        return one_shot.main(words[1:])
+        code = one_shot.main(words[1:])
+        if code is not None:
+            return code
+        words = ["filter", "--help"]
     debug = bool(os.environ.get("SUREBAYES_DEBUG"))
     options = words[: words.index("--")] if "--" in words else words
     if "--debug" in options:

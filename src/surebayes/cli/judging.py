@@ -14,8 +14,9 @@ import click
 from surebayes.cli.shared import inputs as _inputs
 from surebayes.cli.shared import picture as _picture
 from surebayes.cli.shared import show as _show
-from surebayes.cli.shared.command import JUDGE, Command, model_option, setting
+from surebayes.cli.shared.command import JUDGE, Command, model_option, option, setting
 from surebayes.datasets.tables import SourceDocument
+from surebayes.filter.options import EXIT_CODE, X_SPAM
 from surebayes.filter.verdict import FIELDS
 
 if TYPE_CHECKING:
@@ -208,9 +209,9 @@ class _Lines:
     ),
 )  # fmt: skip
 @model_option()
-@click.option("--exit-code", is_flag=True, help="Exit with 1 for the positive class, with 75 after an error.")
-@setting("x_spam", about="Whether to write X-Spam-Flag, X-Spam-Score and X-Spam-Status too; existing ones are removed.")
-def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
+@option(EXIT_CODE)
+@setting("x_spam", default=None)
+def filter_mail(model: str, exit_code: bool, x_spam: bool | None) -> None:
     """Judge one message from standard input, and write it to standard output with the verdict in its header.
 
     The body is unchanged. If the message can't be judged, it is passed on without a verdict, with an X-Surebayes-Error
@@ -219,8 +220,9 @@ def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
     """
     from surebayes.filter.quick import filter_mail as one_shot
 
-    flags = [*(["--exit-code"] if exit_code else []), *(["--x-spam"] if x_spam else [])]
-    click.get_current_context().exit(one_shot.main(["-m", model, *flags]))
+    x_spam_flags = [] if x_spam is None else [X_SPAM.spellings[not x_spam]]
+    flags = [*([EXIT_CODE.flag] if exit_code else []), *x_spam_flags]
+    click.get_current_context().exit(one_shot.main(["-m", model, *flags]) or 0)
 
 
 @click.command(

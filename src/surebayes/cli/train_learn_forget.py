@@ -14,7 +14,9 @@ from surebayes.cli.shared import persons as _shared
 from surebayes.cli.shared import positive as _positive
 from surebayes.cli.shared import receipts as _receipts
 from surebayes.cli.shared import show as _show
-from surebayes.cli.shared.command import TEACH, Command, model_option, setting
+from surebayes.cli.shared.command import TEACH, Command, model_option, option, setting
+from surebayes.filter.options import AS
+from surebayes.filter.quick.lessons import about_set_aside
 from surebayes.guarantees.positive_class import positive_of
 
 if TYPE_CHECKING:
@@ -263,23 +265,16 @@ def _lessons(
     inputs.report()
     if not json_lines:
         click.echo(", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items()) or "no documents")
-    _report_set_aside(set_aside)
-
-
-_SET_ASIDE = {
-    "already": "judged correctly, and still set aside",
-    "learnt": "misjudged, and learnt now; the promise counts the earlier scores",
-    "forgotten": "released now",
-}
-"""What happens to a document that was set aside, by the outcome of its lesson."""
-
-
-def _report_set_aside(outcomes: Counter[str]) -> None:
-    """Print what happened to documents that were set aside."""
-    for outcome, count in outcomes.items():
+    for outcome, count in set_aside.items():
         if count:
-            subject = "1 document was" if count == 1 else f"{count:,} documents were"
-            _show.note(f"{subject} set aside for calibration: {_SET_ASIDE[outcome]}.")
+            _show.note(about_set_aside(outcome, count))
+
+
+def _lesson_options(function: Any) -> Any:
+    """Add the author, the renewal of the certificate, the documents and the output of a lesson."""
+    function = click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))(function)
+    function = _inputs.table_options(_show.output_options(function))
+    return setting("who")(setting("renew")(function))
 
 
 @click.command(
@@ -298,15 +293,11 @@ def _report_set_aside(outcomes: Counter[str]) -> None:
     ),
 )
 @model_option()
-@click.option("--as", "as_", metavar="LABEL", required=True, help="The class of the documents.")
-@setting("who")
-@setting("renew")
+@option(AS, metavar="LABEL", required=True)
+@_lesson_options
 @setting("quota_lessons")
 @setting("quota_bytes")
-@_inputs.table_options
 @_receipts.option
-@_show.output_options
-@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))
 def learn(
     model: str, as_: str, who: str | None, renew: bool, paths: tuple[str, ...], as_json: bool | None,
     receipt: str | None, **options: Any,
@@ -337,11 +328,7 @@ def learn(
     ),
 )
 @model_option()
-@setting("who")
-@setting("renew")
-@_inputs.table_options
-@_show.output_options
-@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))
+@_lesson_options
 def forget(
     model: str, who: str | None, renew: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
 ) -> None:
@@ -364,11 +351,7 @@ def forget(
     ),
 )
 @model_option()
-@setting("who")
-@setting("renew")
-@_inputs.table_options
-@_show.output_options
-@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))
+@_lesson_options
 def rescue(
     model: str, who: str | None, renew: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
 ) -> None:

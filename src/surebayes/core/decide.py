@@ -39,9 +39,9 @@ def predict_argmax(scores: ArrayLike, possible: ArrayLike) -> NDArray[np.intp]:
     scores : array-like of shape (n, K)
         One column a class.
     possible : array-like of bool, shape (K,)
-        False for a class that must not be predicted (one without documents).
+        False for a class that must not be predicted, such as one without documents.
 
-    False for a class that must not be predicted, such as one without documents.
+    Returns
     -------
     ndarray of int, shape (n,)
         Column indices; ties go to the lowest.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from surebayes.errors import BadConfig
+from surebayes.filter import options
 
 if TYPE_CHECKING:
     from pathlib import Path  # where it is used it is imported late: most commands find no file of settings to read
@@ -65,12 +66,12 @@ class Setting:
     @property
     def variable(self) -> str:
         """The environment variable."""
-        return f"SUREBAYES_{self.name.upper()}"
+        return options.variable_of(self.name)
 
     @property
     def flag(self) -> str:
         """The option on the command line."""
-        return f"--{self.name.replace('_', '-')}"
+        return options.flag_of(self.name)
 
     @property
     def wanted(self) -> str:
@@ -99,8 +100,7 @@ class Setting:
     def _converted(self, value: Any) -> Any:
         if self.kind is bool:
             if isinstance(value, str):
-                return {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False,
-                        "off": False}.get(value.strip().lower())  # fmt: skip
+                return options.TRUTH.get(value.strip().lower())
             return value if isinstance(value, bool) else None
         if isinstance(value, bool) or (self.kind is str and not isinstance(value, str)):
             return None
@@ -121,9 +121,9 @@ def _settings(*settings: Setting) -> Mapping[str, Setting]:
 
 
 SETTINGS = _settings(
-    Setting("model", str, None, "The folder of the filter."),
-    Setting("users", str, None, "The folder of personal layers, one per person."),
-    Setting("user", str, None, "The person whose layer to use: a name in the folder of personal layers."),
+    Setting("model", str, None, options.MODEL.about),
+    Setting("users", str, None, options.USERS.about),
+    Setting("user", str, None, options.USER.about),
     Setting("group", str, None, "The Unix group that may use a new filter. Default: its owner alone."),
     Setting("quota_lessons", int, 0, "The most lessons a person may have; 0 for no limit.", low=0),
     Setting("quota_bytes", int, 0, "The most bytes a person's layer may take; 0 for no limit.", low=0),
@@ -156,15 +156,15 @@ SETTINGS = _settings(
     Setting("presume_good_after", float, 7.0,
             "Days without a complaint after which an alarm budget counts a message as good; 0 for never.",
             low=0, high=36_500, of_model=True),
-    Setting("renew", bool, True, "Whether new lessons renew the certificate that they make stale.", of_model=True),
+    Setting("renew", bool, True, options.RENEW.about, of_model=True),
     Setting("together", bool, False, "Whether a certificate and all its renewals hold jointly; costs recall.",
             of_model=True),
-    Setting("x_spam", bool, False, "Whether `filter` also writes X-Spam-* header fields."),
+    Setting("x_spam", bool, False, options.X_SPAM.about),
     Setting("text", str, "text", "The table column or JSON key of the text."),
     Setting("label", str, "label", "The table column or JSON key of the label."),
     Setting("encoding", str, "utf-8", "The encoding of CSV and JSON without a byte order mark."),
     Setting("delimiter", str, None, "The column separator of CSV files. Default: detected from the first line."),
-    Setting("who", str, None, "The author of the lesson, for the history."),
+    Setting("who", str, None, options.WHO.about),
     Setting("weights", str, "auto", "How `tune` weighs experts; auto: by reliability for mail, by a stack for text.",
             ("auto", "reliability", "stack", "equal"), of_model=True),
     Setting("top", int, 12, "Terms per view that `explain` shows.", low=1),

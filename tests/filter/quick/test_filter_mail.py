@@ -28,7 +28,7 @@ MAILS = [(mail.raw, mail.label) for mail in mail_stream(120, seed=3)]
 ALLOWED = {
     "surebayes", "surebayes._entry", "surebayes._store_errors",
     "surebayes.filter", "surebayes.filter.quick", "surebayes.filter.verdict",
-    "surebayes.filter.manifest", "surebayes.filter.model",
+    "surebayes.filter.manifest", "surebayes.filter.model", "surebayes.filter.options",
     "surebayes.filter.quick.filter_mail", "surebayes.filter.store", "surebayes.filter.store.tables",
     "surebayes.kernels", "surebayes.kernels._pool", "surebayes.kernels._mail", "surebayes.kernels._text",
     "surebayes.mail", "surebayes.mail.plain",
@@ -193,7 +193,7 @@ def test_a_mail_is_never_lost(wrong, strict, model, tmp_path, monkeypatch):
 def test_exit_codes_and_environment(model, monkeypatch):
     codes = {run(["-m", str(model), "--exit-code"], raw, monkeypatch)[0] for raw, _ in MAILS}
     assert codes == {0, 1}
-    assert run(["--help"], b"", monkeypatch)[1].startswith(b"usage: surebayes filter")
+    assert one_shot.main(["--help"]) is None  # left to the commands, which show it
     monkeypatch.setattr(os, "environ", {**os.environ, "SUREBAYES_MODEL": str(model), "SUREBAYES_X_SPAM": "1"})
     arguments = one_shot.Arguments([])
     assert (arguments.model, arguments.x_spam) == (str(model), True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surebayes.filter import settings
+from surebayes.filter import options, settings
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
@@ -75,8 +75,7 @@ TOPICS = {
 }
 """Headings in the help of every command, and the options below each, by the names of their parameters."""
 
-HELP = ["-h", "--help"]
-"""The options that show the help of a command."""
+HELP = list(options.HELP)
 _HYPHEN = "\u2011"
 _WIDEST = 24  # letters of an option with its text beside it; of a longer one the text begins on the next line
 
@@ -205,6 +204,8 @@ class Command(click.Command):
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> click.Context:
         """Read the settings file before the arguments: they name the folder that holds it."""
         flags = self._given(info_name, args)
+        if flags.get("help"):  # whatever the settings and the environment say
+            return super().make_context(info_name, args, parent, **extra)
         path = settings.find(flags.get("model"), flags.get("config_file")) if self.settings else None
         extra["default_map"] = from_file = settings.read(path) if path else {}
         persons = self._persons(flags, from_file)
@@ -253,9 +254,11 @@ class Command(click.Command):
         """Return the options as click's own parser reads them; none where it refuses, which it will say again."""
         with click.Context(self, info_name=info_name, resilient_parsing=True, help_option_names=HELP) as ctx:
             try:
-                return dict(self.make_parser(ctx).parse_args(list(args))[0])
+                given = dict(self.make_parser(ctx).parse_args(list(args))[0])
             except click.UsageError:
                 return {}
+            shown = self.get_help_option(ctx)
+            return {**given, "help": shown is not None and shown.name in given}
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show the examples."""
@@ -345,8 +348,9 @@ class Subgroup(click.Group):
 def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> Callable[[Any], Any]:
     """Make the option of a setting: its flag, variable, type, default and help."""
     known = settings.SETTINGS[name]
-    flag = f"{known.flag}/--no-{known.flag[2:]}" if known.kind is bool else known.flag
-    text = about or known.about
+    declared = options.Option(
+        name, about or known.about, options.SWITCH if known.kind is bool else options.VALUE, *short
+    )
     default = known.default if known.kind is not float or known.default is None else f"{known.default:g}"
     default = "" if known.default is None or known.kind is bool else f" Default: {default}."
     if known.default is not None:  # a default of None would count as given
@@ -356,7 +360,16 @@ def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> C
         extra.setdefault(
             "metavar", "|".join(known.choices) if known.choices else _METAVARS.get(name, known.kind.__name__.upper())
         )
-    return click.option(*short, flag, name, envvar=known.variable, help=f"{text}{default}", **extra)
+    return option(declared, help=f"{declared.about}{default}", **extra)
+
+
+def option(declared: options.Option, **extra: Any) -> Callable[[Any], Any]:
+    """Make click's option of one that is declared for the fast paths, too."""
+    if declared.kind == options.FLAG:
+        extra["is_flag"] = True
+    spellings = ["/".join(declared.spellings)] if declared.kind == options.SWITCH else declared.spellings
+    extra.setdefault("help", declared.about)
+    return click.option(*spellings, declared.name, envvar=declared.variable or None, **extra)
 
 
 _METAVARS = {
@@ -400,15 +413,12 @@ def model_option(required: bool = True, persons: bool = True) -> Callable[[Any],
     """Make ``-m DIR``, ``--config FILE``, and ``--users DIR --user NAME`` for a person's layer."""
 
     def add(function: Any) -> Any:
-        function = click.option(
-            "--config", "config_file", type=click.Path(readable=False, dir_okay=False), expose_value=False, help=(
-                "The settings file. Default: config.toml in the filter's folder."
-            )
-        )(function)  # fmt: skip
+        file = click.Path(readable=False, dir_okay=False)
+        function = option(options.CONFIG, type=file, expose_value=False)(function)
         if persons:
             function = setting("user", expose_value=False)(function)
             function = setting("users", expose_value=False)(function)
-        return setting("model", "-m", required=required)(function)
+        return setting("model", options.MODEL.short, required=required)(function)
 
     return add
 

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from surebayes.cli.shared.command import option
+from surebayes.filter.options import JSON
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
@@ -23,12 +26,7 @@ if TYPE_CHECKING:
 
 def output_options(function: Any) -> Any:
     """Add ``--json`` and ``--no-json``."""
-    return click.option(
-        "--json/--no-json",
-        "as_json",
-        default=None,
-        help="Print JSON or text. Default: text on a terminal, JSON elsewhere.",
-    )(function)
+    return option(JSON, default=None)(function)
 
 
 def wants_json(as_json: bool | None) -> bool:

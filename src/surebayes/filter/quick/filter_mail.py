@@ -1,11 +1,14 @@
 """`surebayes filter`: copies one message from standard input to standard output, with the verdict as header fields.
 
 On any failure the message is passed on complete, or the exit code is 75 and the mail server keeps its copy. So this
-module imports only `os` and `sys`; further imports happen where a failing import is caught like any other error.
+module imports only `os`, `sys` and its options; further imports happen where a failing import is caught like any other
+error.
 """
 
 import os
 import sys
+
+from surebayes.filter.options import FILTER, X_SPAM, from_environment, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,34 +24,20 @@ that a mail server tries again."""
 OWN = b"x-surebayes-"
 _X_SPAM = b"x-spam-"
 
-USAGE = """\
-usage: surebayes filter -m DIR [--users DIR --user NAME] [--exit-code]
-                        [--x-spam] [--config FILE] < mail > mail
-
-Judge one message and add X-Surebayes-* header fields; the body is unchanged.
-  -m, --model DIR  the filter's folder (or the environment variable
-                   SUREBAYES_MODEL)
-  --users DIR --user NAME
-                   judge by that person's layer, or by -m DIR until there is
-                   one (or SUREBAYES_USERS, SUREBAYES_USER)
-  --exit-code      exit with 1 for the positive class, with 75 after an error;
-                   without it 0, or 75 if the message was not written
-  --x-spam         add X-Spam-Flag, X-Spam-Score and X-Spam-Status too, and
-                   remove existing ones (or SUREBAYES_X_SPAM=1, or
-                   x_spam = true in config.toml); --no-x-spam turns it off
-  --config FILE    the settings file (or SUREBAYES_CONFIG); default:
-                   config.toml in the filter's folder
-"""
-
 
 class Arguments:
     """The command line of `surebayes filter`.
+
+    Parameters
+    ----------
+    argv : list of str
+        The words after ``filter``.
 
     Attributes
     ----------
     model : str
         The filter's folder; "" if neither a flag nor the environment names one.
-    config : str
+    config_file : str
         The file of settings from a flag or the environment; "" for the folder's file.
     x_spam : bool or None
         Whether to write X-Spam-* fields; None if neither a flag nor the environment sets it.
@@ -60,45 +49,22 @@ class Arguments:
         An error in the command line; "" if there is none.
     """
 
-    __slots__ = ("config", "exit_code", "help", "model", "problem", "user", "users", "x_spam")
+    __slots__ = ("config_file", "exit_code", "help", "model", "problem", "user", "users", "x_spam")
 
     def __init__(self, argv: "list[str]") -> None:
-        self.model = os.environ.get("SUREBAYES_MODEL", "")
-        self.config = os.environ.get("SUREBAYES_CONFIG", "")
-        self.users, self.user = os.environ.get("SUREBAYES_USERS", ""), os.environ.get("SUREBAYES_USER", "")
-        wanted = os.environ.get("SUREBAYES_X_SPAM", "").strip().lower()
-        self.x_spam = wanted not in ("0", "false", "no", "off") if wanted else None
+        self.model = self.config_file = self.users = self.user = ""
         self.exit_code = self.help = False
-        self.problem = ""
-        words = iter(argv)
-        for word in words:
-            if word in ("-m", "--model"):
-                self.model = next(words, "")
-            elif word.startswith("--model="):
-                self.model = word[8:]
-            elif word.startswith("-m") and not word.startswith("--"):
-                self.model = word[2:]
-            elif word == "--config":
-                self.config = next(words, "")
-            elif word.startswith("--config="):
-                self.config = word[9:]
-            elif word in ("--users", "--user"):
-                setattr(self, word[2:], next(words, ""))
-            elif word.startswith(("--users=", "--user=")):
-                setattr(self, word[2 : word.index("=")], word[word.index("=") + 1 :])
-            elif word == "--exit-code":
-                self.exit_code = True
-            elif word in ("--x-spam", "--no-x-spam"):
-                self.x_spam = word == "--x-spam"
-            elif word in ("-h", "--help"):
-                self.help = True
-            else:
-                self.problem = f"unknown option {word!r}"
+        self.x_spam: bool | None = None
+        values, arguments, self.problem = parsed(FILTER, argv)
+        if arguments and not self.problem:
+            self.problem = f"unexpected argument {arguments[0]!r}"
+        for name, value in {**from_environment(FILTER, os.environ), **values}.items():
+            setattr(self, name, value)
 
     @property
     def has_new_settings(self) -> bool:
         """Whether a file of settings is named, or the folder's is newer than its summary in the manifest."""
-        if self.config:
+        if self.config_file or (self.x_spam is None and os.environ.get(X_SPAM.variable)):
             return True
         if not self.model:
             return False
@@ -121,7 +87,7 @@ class Arguments:
         try:
             from surebayes.filter.settings import resolve
 
-            settings = resolve(self.model or None, self.config or None)
+            settings = resolve(self.model or None, self.config_file or None)
             if self.x_spam is None:
                 self.x_spam = settings["x_spam"].value
             self.model = self.model or settings["model"].value or ""
@@ -130,15 +96,14 @@ class Arguments:
             _say(f"{_sentence(error)} The message is judged without these settings.")
 
 
-def main(argv: "list[str]") -> int:
-    """Run `surebayes filter`; return the exit code, 0 or 1 only if the complete message was written."""
+def main(argv: "list[str]") -> "int | None":
+    """Run `surebayes filter`; return the exit code, 0 or 1 only if the complete message was written; None for help."""
     try:
         arguments = Arguments(argv)
-        if sys.stdout is None or (sys.stdin is None and not arguments.help):
-            raise OSError("standard input or output is closed")
         if arguments.help:
-            _write(USAGE.encode())
-            return 0
+            return None
+        if sys.stdout is None or sys.stdin is None:
+            raise OSError("standard input or output is closed")
         head = _read(HELD)
         fields, code = _verdict(arguments, head)
         x_spam = arguments.x_spam or any(name == b"X-Spam-Flag" for name, _ in fields)
@@ -170,7 +135,7 @@ def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, byte
 
 
 def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[list[tuple[bytes, bytes]], bool]":
-    """Judge a mail; return the header fields that say so, and whether it is of a class that is looked for."""
+    """Judge a message; return the header fields of its verdict, and whether a promise limits alarms of its class."""
     from surebayes.filter.model import Model
     from surebayes.filter.verdict import header_fields
     from surebayes.kernels import kernel

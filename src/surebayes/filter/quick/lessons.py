@@ -9,20 +9,20 @@ from __future__ import annotations
 import os
 import sys
 
+from surebayes.filter.options import CONFIG, FORGET, LEARN, MODEL, RENEW, USER, WHO, parsed
+
 TYPE_CHECKING = False  # neither typing nor click, json or numpy: together they cost more than the lesson
-if TYPE_CHECKING:
-    pass
 
 TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet")
 """Suffixes of tables: a test compares them with the registry, which takes longer to import."""
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 """Suffixes of compressed files, which may contain a table."""
 _SET_ASIDE = {
-    "already": "judged right, and left there",
-    "learnt": "misjudged: now learnt, and counted there with the scores from before",
-    "forgotten": "until now",
+    "already": "judged correctly, and still set aside",
+    "learnt": "misjudged, and learnt now; the promise counts the earlier scores",
+    "forgotten": "released now",
 }
-"""What happens to a reserved document, by the outcome of a lesson."""
+"""What happens to a document that was set aside, by the outcome of its lesson."""
 _STARTS = 10  # bytes that distinguish a mailbox or a compressed file from a document
 _NOT_ONE_DOCUMENT = (b"From ", b"\x1f\x8b\x08", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh")
 """First bytes of files that may hold several documents, or a compressed one."""
@@ -35,18 +35,18 @@ class LessonCall:
     ----------
     command : {"learn", "forget"}
         Which of the two.
-    model, label, who, path : str
+    model, as_, who, path : str
         The filter's folder, the class, the teacher and the document; "" if not given.
-    renew, json : bool or None
+    renew, as_json : bool or None
         Whether a stale certificate is renewed, and whether the output is JSON; None if not given.
     """
 
-    __slots__ = ("command", "json", "label", "model", "path", "renew", "who")
+    __slots__ = ("as_", "as_json", "command", "model", "path", "renew", "who")
 
     def __init__(self, command: str) -> None:
-        self.command, self.model, self.label, self.who, self.path = command, "", "", "", ""
+        self.command, self.model, self.as_, self.who, self.path = command, "", "", "", ""
         self.renew: bool | None = None
-        self.json: bool | None = None
+        self.as_json: bool | None = None
 
     @classmethod
     def of(cls, argv: list[str]) -> LessonCall | None:
@@ -55,31 +55,22 @@ class LessonCall:
         Examples
         --------
         >>> call = LessonCall.of(["learn", "-m", "f", "--as=spam", "-"])
-        >>> call.model, call.label, call.path
+        >>> call.model, call.as_, call.path
         ('f', 'spam', '-')
         >>> LessonCall.of(["learn", "--as", "spam", "a", "b"]) is None
         True
         """
-        call, words = cls(argv[0]), iter(argv[1:])
-        names = {"-m": "model", "--model": "model", "--as": "label", "--who": "who"}
-        for word in words:
-            option, equals, value = word.partition("=")
-            if option in names and (equals or option == word):
-                if (option == "--as" and call.command != "learn") or (equals and option == "-m"):
-                    return None
-                setattr(call, names[option], value if equals else next(words, ""))
-            elif word in ("--renew", "--no-renew"):
-                call.renew = word == "--renew"
-            elif word in ("--json", "--no-json"):
-                call.json = word == "--json"
-            elif call.path or not word or (word.startswith("-") and word != "-"):
-                return None
-            else:
-                call.path = word
-        if os.environ.get("SUREBAYES_USER"):  # for the layer of a person, which may have to be made
+        call, options = cls(argv[0]), LEARN if argv[0] == "learn" else FORGET
+        values, arguments, problem = parsed(options, argv[1:])
+        if problem or "help" in values or len(arguments) != 1:
             return None
-        call.model = call.model or os.environ.get("SUREBAYES_MODEL", "")
-        complete = call.model and call.path and (call.label or call.command == "forget")
+        if os.environ.get(USER.variable):  # for the layer of a person, which may have to be made
+            return None
+        (call.path,) = arguments
+        for name, value in values.items():
+            setattr(call, name, value)
+        call.model = call.model or os.environ.get(MODEL.variable, "")
+        complete = call.model and call.path and (call.as_ or call.command == "forget")
         return call if complete else None
 
     @property
@@ -110,7 +101,7 @@ class LessonCall:
 
     def take_settings(self) -> None:
         """Fill in missing arguments from the environment and the filter's settings."""
-        variables = "SUREBAYES_CONFIG", "SUREBAYES_WHO", "SUREBAYES_RENEW"
+        variables = CONFIG.variable, WHO.variable, RENEW.variable
         if any(map(os.environ.get, variables)) or os.path.exists(os.path.join(self.model, "config.toml")):
             from surebayes.filter.settings import resolve
 
@@ -149,9 +140,9 @@ def _lesson(call: LessonCall) -> tuple[str, bool]:
     recorder = Recorder(session)
     try:
         state = session.current_state()
-        if call.label and call.label not in state.names:
+        if call.as_ and call.as_ not in state.names:
             there = ", ".join(map(repr, state.names))
-            raise ValueError(f"Unknown class {call.label!r}. This filter has {there}.")
+            raise ValueError(f"Unknown class {call.as_!r}. This filter has {there}.")
         lesson, content = Lesson(call.who or None), call.read()
         if not content:
             from surebayes.errors import NoInput
@@ -160,10 +151,10 @@ def _lesson(call: LessonCall) -> tuple[str, bool]:
         features = state.see(content) if call.command == "learn" else None
         fingerprint = state.engine.read(content).fingerprint if features is None else features.fingerprint
         if features is not None:
-            recorder.record(features, call.label, lesson, None)
+            recorder.record(features, call.as_, lesson, None)
         with session.transaction() as txn:
             before = txn.known(fingerprint)
-            outcome = txn.forget(fingerprint, lesson) if features is None else txn.learn(features, call.label, lesson)
+            outcome = txn.forget(fingerprint, lesson) if features is None else txn.learn(features, call.as_, lesson)
             if txn.rows:  # a version for rollback
                 txn.add(Event.of(NOBODY, "mark", None, f"taught {len(txn.rows)}"))
         return outcome, before is not None and before[0] == "reserve"
@@ -174,7 +165,7 @@ def _lesson(call: LessonCall) -> tuple[str, bool]:
 
 def _say(call: LessonCall, outcome: str, was_set_aside: bool) -> None:
     """Print the outcome in the format of the commands."""
-    if call.json if call.json is not None else not sys.stdout.isatty():
+    if call.as_json if call.as_json is not None else not sys.stdout.isatty():
         from _json import encode_basestring_ascii as quoted
 
         mark = f', "set_aside": {"true" if outcome == "already" else "false"}' if was_set_aside else ""
@@ -183,4 +174,16 @@ def _say(call: LessonCall, outcome: str, was_set_aside: bool) -> None:
         sys.stdout.write(f"1 {outcome}\n")
     sys.stdout.flush()
     if was_set_aside and sys.stderr is not None:
-        sys.stderr.write(f"1 of them was set aside for calibration, {_SET_ASIDE[outcome]}.\n")
+        sys.stderr.write(f"{about_set_aside(outcome)}\n")
+
+
+def about_set_aside(outcome: str, count: int = 1) -> str:
+    """Return a sentence about documents that were set aside for calibration.
+
+    Examples
+    --------
+    >>> about_set_aside("forgotten")
+    '1 document was set aside for calibration: released now.'
+    """
+    subject = "1 document was" if count == 1 else f"{count:,} documents were"
+    return f"{subject} set aside for calibration: {_SET_ASIDE[outcome]}."

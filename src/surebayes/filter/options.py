@@ -1,0 +1,159 @@
+"""Options of `filter`, `learn` and `forget`, declared once for the fast paths and for `surebayes.cli`.
+
+The fast paths read a command line with `parsed`; `surebayes.cli` makes click's options of the same declarations.
+`surebayes filter` imports this module before it has read the message, so it imports nothing.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+VALUE, FLAG, SWITCH = "value", "flag", "switch"
+"""Kinds of options: ``--model DIR``, ``--exit-code``, and ``--x-spam`` or ``--no-x-spam``."""
+HELP = ("-h", "--help")
+"""The options that show the help of a command."""
+TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+"""The words of a switch in the environment and in files of settings, in lower case."""
+
+
+def flag_of(name: str) -> str:
+    """Return the option of a setting.
+
+    Examples
+    --------
+    >>> flag_of("max_fpr"), variable_of("max_fpr")
+    ('--max-fpr', 'SUREBAYES_MAX_FPR')
+    """
+    return f"--{name.replace('_', '-')}"
+
+
+def variable_of(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return f"SUREBAYES_{name.upper()}"
+
+
+class Option:
+    """One option.
+
+    Parameters
+    ----------
+    name : str
+        The name of its value; the flag and the environment variable of a setting follow from it.
+    about : str
+        The help.
+    kind : {"value", "flag", "switch"}
+        Whether it takes a value, is given or not, or can be turned on and off.
+    short : str
+        A second spelling, such as ``-m``.
+    flag : str
+        The flag of an option that is not a setting.
+    variable : str, optional
+        The environment variable of such an option; "" for none.
+    """
+
+    __slots__ = ("about", "flag", "kind", "name", "short", "variable")
+
+    def __init__(
+        self, name: str, about: str, kind: str = VALUE, short: str = "", flag: str = "", variable: str = ""
+    ) -> None:
+        self.name, self.about, self.kind, self.short = name, about, kind, short
+        self.flag = flag or flag_of(name)
+        self.variable = variable if flag else variable_of(name)
+
+    @property
+    def spellings(self) -> "tuple[str, ...]":
+        """Every way to write the option, without its value.
+
+        Examples
+        --------
+        >>> MODEL.spellings, X_SPAM.spellings
+        (('-m', '--model'), ('--x-spam', '--no-x-spam'))
+        """
+        if self.kind == SWITCH:
+            return self.flag, f"--no-{self.flag[2:]}"
+        return (self.short, self.flag) if self.short else (self.flag,)
+
+
+MODEL = Option("model", "The folder of the filter.", short="-m")
+USERS = Option("users", "The folder of personal layers, one per person.")
+USER = Option("user", "The person whose layer to use: a name in the folder of personal layers.")
+CONFIG = Option("config_file", "The settings file. Default: config.toml in the filter's folder.", flag="--config",
+                variable="SUREBAYES_CONFIG")  # fmt: skip
+EXIT_CODE = Option("exit_code", "Exit with 1 for the positive class, with 75 after an error.", FLAG, flag="--exit-code")
+X_SPAM = Option("x_spam", "Whether `filter` also writes X-Spam-Flag, X-Spam-Score and X-Spam-Status; existing ones are "
+                "removed.", SWITCH)  # fmt: skip
+AS = Option("as_", "The class of the documents.", flag="--as")
+WHO = Option("who", "The author of the lesson, for the history.")
+RENEW = Option("renew", "Whether new lessons renew the certificate that they make stale.", SWITCH)
+JSON = Option("as_json", "Print JSON or text. Default: text on a terminal, JSON elsewhere.", SWITCH, flag="--json")
+
+FILTER = (MODEL, USERS, USER, CONFIG, EXIT_CODE, X_SPAM)
+"""Every option of `filter`."""
+FORGET = (MODEL, WHO, RENEW, JSON)
+"""The options of `forget` that its fast path reads; a call with any further option is left to `surebayes.cli`."""
+LEARN = (*FORGET, AS)
+"""The options of `learn` that its fast path reads."""
+
+
+def parsed(options: "Sequence[Option]", words: "Sequence[str]") -> "tuple[dict[str, Any], list[str], str]":
+    """Return the values of a command line by name, its arguments, and its first error or "".
+
+    "help" is a value, too. Every spelling means what it means to click, except that several short options are never
+    written as one word.
+
+    Examples
+    --------
+    >>> parsed(FILTER, ["-mDIR", "--no-x-spam", "--user=ann", "--exit-code"])
+    ({'model': 'DIR', 'x_spam': False, 'user': 'ann', 'exit_code': True}, [], '')
+    >>> parsed(LEARN, ["--as", "spam", "-m", "DIR", "-", "--json"])
+    ({'as_': 'spam', 'model': 'DIR', 'as_json': True}, ['-'], '')
+    >>> parsed(FORGET, ["--as", "spam", "--renew"])
+    ({'renew': True}, ['spam'], "unknown option '--as'")
+    """
+    by_spelling = {spelling: option for option in options for spelling in option.spellings}
+    values: dict[str, Any] = {}
+    arguments: list[str] = []
+    errors: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            arguments.extend(rest)
+        elif word in HELP:
+            values["help"] = True
+        elif not word.startswith("-") or word == "-":
+            arguments.append(word)
+        else:
+            spelling, attached, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
+            option = by_spelling.get(spelling)
+            if option is None:
+                errors.append(f"unknown option {word!r}")
+            elif option.kind != VALUE:
+                values[option.name] = spelling == option.flag
+                if attached:
+                    errors.append(f"{spelling} takes no value: {word!r}")
+            elif attached:
+                values[option.name] = value
+            else:
+                values[option.name] = following = next(rest, "")
+                if not following:
+                    errors.append(f"{spelling} needs a value")
+    return values, arguments, errors[0] if errors else ""
+
+
+def from_environment(options: "Sequence[Option]", environ: "Mapping[str, str]") -> "dict[str, Any]":
+    """Return the values of options that the environment sets; a switch by a word of `TRUTH`, else not at all.
+
+    Examples
+    --------
+    >>> from_environment(FILTER, {"SUREBAYES_MODEL": "DIR", "SUREBAYES_X_SPAM": "On", "SUREBAYES_USER": ""})
+    {'model': 'DIR', 'x_spam': True}
+    """
+    found: dict[str, Any] = {}
+    for option in options:
+        word = environ.get(option.variable) if option.variable else None
+        if word:
+            value = TRUTH.get(word.strip().lower()) if option.kind == SWITCH else word
+            if value is not None:
+                found[option.name] = value
+    return found
