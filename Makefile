@@ -169,7 +169,7 @@ build/sanitize: setup
 	  $(CC) $(KERNEL_FLAGS) $(SANITIZE) src/surebayes/kernels/$$name/*.c -o build/sanitize/surebayes/kernels/_$$name.abi3.so -lm || exit 1; done
 
 sanitize: build/sanitize
-	$(SANITIZED) $(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/kernels tests/text tests/mail tests/datasets/test_sources.py tests/pool tests/filter/layers tests/filter/store/test_model_folder.py tests/filter/test_judging.py tests/filter/test_first_training.py
+	$(SANITIZED) $(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/kernels tests/text tests/mail tests/datasets/test_sources.py tests/pool tests/filter/layers tests/filter/store/test_model_folder.py tests/filter/test_bulk_judging.py tests/filter/test_training.py
 
 # Recorded calls of every entry point of the kernels, with their arguments altered, on the kernels with sanitizers.
 fuzz-kernels: build/sanitize

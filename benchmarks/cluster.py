@@ -318,7 +318,7 @@ def pool_point(folder, n):
     """Fit a ViewPool on n mails by two processes; print what it took, and how large the model and an answer are."""
     import surebayes as sb
     from surebayes import cluster
-    from surebayes.cluster.pool_passes import Counting
+    from surebayes.cluster.pool_fits import Counting
     from surebayes.pool.specs import views_of
 
     parts, pool = mail_parts(folder, n), sb.ViewPool("mail")

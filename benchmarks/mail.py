@@ -16,10 +16,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from hostile_mail import HOSTILE, HOSTILE_HEADS, ordinary
-from surebayes.mail import mail_kernel
+from surebayes.kernels import kernel
 from surebayes.mail.message import Limits, header_tokens, read_message
 
-html_text = mail_kernel().html_text
+html_text = kernel("mail").html_text
 
 
 def real_mail(most: int | None = None) -> tuple[str, list[bytes]]:

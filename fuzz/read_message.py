@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from hostile_mail import HOSTILE, ordinary
 from surebayes import kernels
-from surebayes.mail import mail_kernel, message, readers
+from surebayes.kernels import kernel
+from surebayes.mail import message, readers
 
 KEPT = Path(__file__).parent / "regressions" / "read_message"
 WATCHED = {
@@ -26,7 +27,7 @@ WATCHED = {
     "html_references.py", "readers.py",
     "mime.py",
 }  # fmt: skip
-KERNEL = mail_kernel()
+KERNEL = kernel("mail")
 LIMITS = (None, message.Limits(bytes=900, parts=4, depth=2, headers=5, header_length=60, decoded=80, encoded_words=2))
 WORDS = [
     *(b"\n", b"\r\n", b"\r", b" ", b"\t", b":", b";", b"=", b'"', b"'", b"\\", b"--", b"<", b">", b"&", b"\0", b"\xff"),

@@ -288,7 +288,7 @@ def workload(folder: Path) -> None:
     from surebayes import CountVectorizer, Filter, HashingVectorizer, ViewPool, read_message, synthetic
     from surebayes.datasets.sources import Source
     from surebayes.filter.store.contents import pack_rows, unpack_rows
-    from surebayes.mail import mail_kernel
+    from surebayes.kernels import kernel
     from surebayes.mail.header_tokens import header_columns, header_tokens
     from surebayes.pool.buffers import ints
     from surebayes.pool.document import Document, Rows, rows_of
@@ -326,7 +326,7 @@ def workload(folder: Path) -> None:
     Sums.of_table(tiny).learn(Rows(ints([0, 2]), array("i", [3, 12])), ints([0]))
     for message in map(read_message, mails[:5]):
         header_tokens(message), header_columns(message, 64), message.fingerprint
-    mail = mail_kernel()
+    mail = kernel("mail")
     box = b"".join(b"From a@b Thu Jan  1 00:00:00 2004\n" + raw + b"\n>From here\n\n" for raw in mails[:3])
     (folder / "box.mbox").write_bytes(box)
     list(Source(folder / "box.mbox", "ham"))

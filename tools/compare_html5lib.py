@@ -15,7 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
-from surebayes.mail import mail_kernel, readers
+from surebayes.kernels import kernel
+from surebayes.mail import readers
 
 UNSEEN = {"script", "style", "title", "iframe", "noembed", "noframes", "template", "datalist", "head"}
 UNSEEN |= {f"{space} {name}" for space in ("svg", "math") for name in ("script", "style", "title", "desc")}
@@ -63,7 +64,7 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("--show", type=int, default=0, help="how many cases that differ are shown")
     arguments = parser.parse_args()
-    compiled, compared = mail_kernel(), 0
+    compiled, compared = kernel("mail"), 0
     different: Counter[str | None] = Counter()
     for file in sorted(arguments.folder.rglob("*.dat")):
         for html, tree in cases(file):

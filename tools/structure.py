@@ -26,13 +26,13 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 PUBLIC = ("cluster", "corpora", "metrics", "papers", "streams", "synthetic")
 """The modules and packages of the public interface, besides the package itself."""
 LIMITS = {
-    "modules with one importer": 64,
+    "modules with one importer": 57,
     "classes that make up Filter": 1,
     "modules entered by filter": 22,
-    "modules entered by learn": 36,
-    "modules entered by train": 66,
-    "modules entered by Filter.judge": 20,
-    "modules entered by HTTP classify": 41,
+    "modules entered by learn": 35,
+    "modules entered by train": 64,
+    "modules entered by Filter.judge": 19,
+    "modules entered by HTTP classify": 40,
     "siblings that import each other": 0,
 }
 
@@ -82,10 +82,11 @@ def loaded_by_name(path: Path, known: dict[str, Path]) -> set[str]:
 def single_importers(graph: dict[str, set[str]], known: dict[str, Path]) -> list[str]:
     """Return the modules that exactly one other module imports; packages don't count.
 
-    Modules that the package or the command line loads by their names, and those that a public module gives on, have
-    users outside of the graph.
+    Modules that the package or the command line loads by their names, those that a public module gives on, and the
+    console command's have users outside of the graph.
     """
     importers: dict[str, set[str]] = defaultdict(set)
+    importers["surebayes._entry"].add("users")
     for package in ("surebayes", "surebayes.cli"):
         for name in loaded_by_name(known[package], known):
             importers[name] |= {package, "users"}

@@ -8,7 +8,7 @@ from alike import cut, same_pool
 
 import surebayes as sb
 from surebayes import cluster
-from surebayes.cluster.pool_counting import Counts
+from surebayes.cluster.pool_fits import Counts
 from surebayes.errors import BadInput, PartFailed
 from surebayes.pool import choosing
 from surebayes.synthetic import mail_stream

@@ -49,7 +49,7 @@ def test_a_lesson_with_an_option_that_only_click_knows_is_left_to_click(name, mo
             assert LessonCall.of([*call, f"{spelling}=x"]) is None
 
 
-@pytest.mark.parametrize("name", [option.name for option in {*FILTER, *LEARN} if option.name in SETTINGS])
+@pytest.mark.parametrize("name", sorted({option.name for option in (*FILTER, *LEARN)} & set(SETTINGS)))
 def test_an_option_that_is_a_setting_is_declared_once(name):
     (option,) = {option for option in (*FILTER, *LEARN) if option.name == name}
     setting = SETTINGS[name]

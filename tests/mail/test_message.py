@@ -21,7 +21,7 @@ import surebayes as sb
 from hostile_mail import HOSTILE, ordinary
 from strategies import line_pieces, small_limits
 from surebayes import kernels
-from surebayes.mail import charsets, headers, mail_kernel, message, mime, readers
+from surebayes.mail import charsets, headers, message, mime, readers
 from surebayes.mail.message import Limits, fingerprint_of, header_tokens, plain_head, read_message
 
 try:
@@ -651,7 +651,7 @@ def everything(raw: bytes, **options) -> tuple:
 def in_python(raw: bytes, **options) -> tuple:
     """The same, by the reader in Python."""
     with pytest.MonkeyPatch.context() as patch:
-        both = types.SimpleNamespace(**{**vars(mail_kernel()), "read_mail": mime.read_mail})
+        both = types.SimpleNamespace(**{**vars(kernels.kernel("mail")), "read_mail": mime.read_mail})
         patch.setitem(kernels._chosen, "mail", both)
         return everything(raw, **options)
 
@@ -892,7 +892,7 @@ def standard_text(raw: bytes) -> str:
             text = data.decode("cp1252" if charset in ("us-ascii", "iso-8859-1") else charset or "utf-8")
         except (LookupError, UnicodeDecodeError):
             text = "".join(STANDARD["cp1252"][byte] for byte in data)
-        texts.append(mail_kernel().html_text(text, 0) if part.get_content_type() == "text/html" else text)
+        texts.append(kernels.kernel("mail").html_text(text, 0) if part.get_content_type() == "text/html" else text)
     return folded(" ".join(texts))
 
 

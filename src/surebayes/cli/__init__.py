@@ -5,6 +5,7 @@ Heavy modules are imported by the command that needs them, so that ``surebayes -
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,6 @@ import click
 
 from surebayes import __version__
 from surebayes.cli.shared.command import HELP, Group, Lazily
-from surebayes.cli.shared.sentences import sentence_of
 from surebayes.cli.shared.show import note, visible
 from surebayes.errors import exit_code
 
@@ -42,7 +42,8 @@ commands.commands = Lazily(
     train_learn_forget="train learn forget rescue",
     layers="merge promote rebase",
     users="users",
-    judging="classify filter=filter_mail explain",
+    judging="classify filter=filter_mail",
+    explain="explain",
     measuring="evaluate calibrate tune trec",
     promises="certify audit",
     history="history rollback",
@@ -135,10 +136,34 @@ def failed(error: BaseException, debug: bool = False) -> int:
 
             traceback.print_exception(error)
         if code != 141:
-            note(f"surebayes: {sentence_of(error)}")
+            note(f"surebayes: {_sentence_of(error)}")
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
         # The rest of the buffer cannot be written; without this Python would try again at exit, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return code
+
+
+def _sentence_of(error: BaseException) -> str:
+    """Return an error as a sentence for users.
+
+    Examples
+    --------
+    >>> _sentence_of(OSError(28, "No space left on device", "/full/model"))
+    'No space left on device: /full/model. Free some space and run the command again; existing files are unharmed.'
+    """
+    code = exit_code(error)
+    if code == 130:
+        return "Interrupted."
+    if code == 70:
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return f"Internal error: {what}. Run the command again with --debug to see where, and please report it."
+    if code == 71:
+        return "Out of memory."
+    if isinstance(error, OSError) and error.strerror:
+        where = f": {os.fspath(error.filename)}" if isinstance(error.filename, (str, os.PathLike)) else ""
+        advice = " Free some space and run the command again; existing files are unharmed."
+        return f"{error.strerror}{where}.{advice if error.errno == errno.ENOSPC else ''}"
+    sentence = str(error) or type(error).__name__  # as it is: it may start with a name that the user typed
+    return sentence if sentence[-1:] in ".!?)" else f"{sentence}."

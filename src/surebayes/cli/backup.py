@@ -96,7 +96,7 @@ def import_(model: str, origin: str, width: int, group: str | None, archive: str
 
 
 def _import_bogofilter(model: str, width: int, group: str | None, file: str) -> None:
-    from surebayes.filter.layers.bogofilter import imported
+    from surebayes.filter.bogofilter import imported
 
     with click.open_file(file, "rb") as lines, _show.progress("importing"):
         session, report = imported(lines, model, width)

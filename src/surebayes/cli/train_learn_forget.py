@@ -18,8 +18,12 @@ from surebayes.cli.shared.command import TEACH, Command, model_option, option, s
 from surebayes.filter.options import AS
 from surebayes.filter.quick.lessons import about_set_aside
 from surebayes.guarantees.positive_class import positive_of
+from surebayes.mail.header_check import HeaderCheck, no_mail, no_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
     from surebayes.cluster import DaskSpread
     from surebayes.datasets.sources import SourceDocument
     from surebayes.filter.filter import Filter
@@ -81,7 +85,6 @@ def train(
     Creates the filter, or teaches an existing one more. Each document is learnt only once, even if it is given again. A
     share of the first class is set aside for `calibrate`; an existing certificate is renewed from it.
     """
-    from surebayes.filter import training_report as outcome
     from surebayes.filter.filter import is_filter
     from surebayes.filter.new_folder import remove_unused
     from surebayes.mail.header_check import HeaderCheck
@@ -115,7 +118,7 @@ def train(
                 documents = headers.watched(_inputs.content_and_label(inputs, counter))
                 done = trained.train(documents, reserve=reserve, journal=journal, progress=counter.step, spread=spread)
             status, unweighed = trained.status(), trained.unweighed()
-            told_apart = outcome.told_apart(trained.classes, *trained.held_out_scores())
+            told_apart = _told_apart(trained.classes, *trained.held_out_scores())
             certificate = trained.certificate
             advice = (
                 None if certificate is not None and not certificate.stale else _next_step.for_filter(trained, model)
@@ -129,15 +132,15 @@ def train(
             spread.close()
     inputs.report()
     assumed = assumed if is_new and base is None else None
-    for sentence in outcome.about_documents(assumed, headers, done["contradictory"]):
+    for sentence in _about_documents(assumed, headers, done["contradictory"]):
         _show.note(sentence)
-    report = outcome.record(done, len(inputs.skipped), status["documents"], status["model"], told_apart)
+    report = _record(done, len(inputs.skipped), status["documents"], status["model"], told_apart)
     if _show.wants_json(as_json):
         _show.print_json(report)
     else:
         _print_summary(model, report, advice)
     second_stage = status["second_stage"] if status["reader"] == "text" else None
-    for sentence in outcome.about_filter(model, unweighed, second_stage, journal):
+    for sentence in _about_filter(model, unweighed, second_stage, journal):
         _show.note(sentence)
 
 
@@ -387,3 +390,110 @@ def budget_sentence(label: str, budget: dict[str, Any]) -> str:
         f"more "
         "good documents are known."
     )
+
+
+def _told_apart(classes: Sequence[str], scores: Sequence[Sequence[float]], labels: Sequence[str]) -> dict[str, Any]:
+    """Return the size of the reserve, and how well its scores separate two classes.
+
+    Parameters
+    ----------
+    classes : sequence of str
+        The filter's classes.
+    scores, labels : sequence
+        The scores and classes of the reserve.
+
+    Examples
+    --------
+    >>> _told_apart(["ham", "spam"], [[-1.0], [2.0]], ["ham", "spam"])["figures"]["auc"]["value"]
+    1.0
+    """
+    figures: dict[str, Any] = {}
+    if len(classes) == 2 and len(set(labels)) == 2:
+        from surebayes.filter.ranking_figures import quick_figures
+
+        measured = quick_figures([label == classes[1] for label in labels], [score for (score,) in scores])
+        figures = {name: figure._asdict() for name, figure in measured.items()}
+    return {"documents": len(labels), "figures": figures}
+
+
+def _record(
+    done: Mapping[str, int], skipped: int, documents: Mapping[str, int], model: str, held_out: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the JSON record of `surebayes train`.
+
+    Parameters
+    ----------
+    done : mapping from str to int
+        The result of `Filter.train`.
+    skipped : int
+        Skipped files and rows.
+    documents : mapping from str to int
+        The numbers of documents by class; the second of two is positive.
+    model : str
+        The version of the model.
+    held_out : mapping
+        The result of `_told_apart`.
+    """
+    positive = list(documents)[1] if len(documents) == 2 else None
+    return {
+        **done, "skipped": skipped, "documents": documents, "positive": positive, "model": model, "held_out": held_out
+    }  # fmt: skip
+
+
+def _about_documents(assumed: str | None, headers: HeaderCheck, contradictory: int) -> Iterator[str]:
+    """Yield sentences on the documents of a training.
+
+    Parameters
+    ----------
+    assumed : {"mail", "text", None}
+        The default reader, if the command named none.
+    headers : HeaderCheck
+        The check of their headers.
+    contradictory : int
+        The number of documents with more than one label.
+    """
+    if assumed == "mail" and headers.without_header:
+        yield no_mail("train a new filter with --reader text")
+    if assumed == "text" and headers.with_header:
+        yield no_text("train a new filter with --reader mail")
+    if contradictory:
+        yield (
+            f"skipped: {contradictory:,} documents that were given as more than one class. Choose one class, and teach "
+            "it with `surebayes learn`."
+        )
+
+
+def _about_filter(model: str, unweighed: int, second_stage: Mapping[str, Any] | None, journal: bool) -> Iterator[str]:
+    """Yield sentences on a filter after a training.
+
+    Parameters
+    ----------
+    model : str
+        Its folder, as it was typed.
+    unweighed : int
+        The result of `Filter.unweighed`.
+    second_stage : mapping or None
+        The state of its second stages, from `Filter.status`.
+    journal : bool
+        Whether the training used the journal.
+
+    Examples
+    --------
+    >>> list(_about_filter("f", 0, None, journal=False))
+    ["Without a journal, these documents can't be forgotten, moved or used by `surebayes tune`."]
+    """
+    if unweighed:
+        yield (
+            f"{unweighed:,} documents of this filter were learnt by a training that stopped before it fitted the "
+            f"weights "
+            "of experts. Train on the same documents again."
+        )
+    elif second_stage is not None and second_stage["tune_helps"] and not second_stage["fitted"]:
+        from shlex import quote
+
+        yield (
+            "The second stages of this filter were never fitted, because documents came one by one. "
+            f"Run `surebayes tune -m {quote(model)}`."
+        )
+    if not journal:
+        yield "Without a journal, these documents can't be forgotten, moved or used by `surebayes tune`."

@@ -244,9 +244,8 @@ def forget(users: str | None, model: str | None, yes: bool, names: tuple[str, ..
     `users backup --remove-gone`.
     """
     from surebayes.filter.filter import Filter
-    from surebayes.filter.person_names import checked_name
+    from surebayes.filter.persons import checked_name, has_layer
     from surebayes.filter.persons import folder_of as folder
-    from surebayes.filter.persons import has_layer
 
     persons = _found(users)
     asked = list(dict.fromkeys(checked_name(name) for name in names))

@@ -17,7 +17,7 @@ from surebayes.datasets.compression import LONGEST_MAGIC, compression_of, decomp
 from surebayes.datasets.opening import is_read_once, open_input, shown, spooled, suffix_of
 from surebayes.datasets.tables import TABLE_SUFFIXES, TABLES, SourceDocument
 from surebayes.errors import BadInput, NoInput
-from surebayes.mail import mail_kernel
+from surebayes.kernels import kernel
 from surebayes.mail.plain import MAX_BYTES
 from surebayes.record import Record
 
@@ -345,7 +345,7 @@ def _read_file(source: Source, bare: bool = False) -> Iterator[Any]:
     file = open_input(source.path)
     try:
         start = file.read(4096)
-        if mail_kernel().is_from_line(start, 0):
+        if kernel("mail").is_from_line(start, 0):
             yield from _messages(source, start, file, bare)
             return
         content = start + file.read(_KEPT - len(start))
@@ -364,7 +364,7 @@ def _read_file(source: Source, bare: bool = False) -> Iterator[Any]:
 def _read_mbox(source: Source, bare: bool = False) -> Iterator[Any]:
     with open_input(source.path) as file:
         start = file.read(4096)
-        if start.strip() and not mail_kernel().is_from_line(start.lstrip(b"\r\n"), 0):
+        if start.strip() and not kernel("mail").is_from_line(start.lstrip(b"\r\n"), 0):
             source.refuse(f"{shown(source.path)} is no mailbox: it doesn't start with a line 'From sender date'.")
             return
         yield from _messages(source, start.lstrip(b"\r\n"), file, bare)
@@ -376,7 +376,7 @@ def _messages(source: Source, start: bytes, file: BinaryIO, bare: bool) -> Itera
     buffer, size = bytearray(max(_BLOCK, len(start))), len(start)
     buffer[:size] = start
     begin = place = number = dropped = 0
-    quoted, last, cut = False, False, mail_kernel().mailbox_messages
+    quoted, last, cut = False, False, kernel("mail").mailbox_messages
     while True:
         found, begin, place, quoted = cut(memoryview(buffer)[:size], begin, place, quoted, _KEPT, last)
         if bare:

@@ -19,7 +19,7 @@ from typing import Any
 
 from surebayes import metrics
 from surebayes.errors import BadInput
-from surebayes.filter.figures import Figure
+from surebayes.filter.ranking_figures import Figure
 
 __all__ = ["Evaluation", "Figure", "draw_roc", "evaluate", "roc_text"]
 

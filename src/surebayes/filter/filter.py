@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
 
 from surebayes.errors import BadInput, StoreError
 from surebayes.filter import history, training, tuning
-from surebayes.filter.features import Features
 from surebayes.filter.model import Model
 from surebayes.filter.new_folder import check_classes, is_left_over
-from surebayes.filter.plain import label_of, labelled, plain_real, plain_text, plain_whole, several, text_or_none
+from surebayes.filter.plain_values import label_of, labelled, plain_real, plain_text, plain_whole, several, text_or_none
 from surebayes.filter.session import Session
-from surebayes.filter.state import State
+from surebayes.filter.state import Features, State
 from surebayes.filter.store import contents
 from surebayes.filter.store.events import Lesson
 from surebayes.filter.verdict import Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from surebayes.errors import BadModel
-from surebayes.filter.plain import plain_whole
+from surebayes.filter.plain_values import plain_whole
 from surebayes.pool.weights import weights_of
 from surebayes.record import Record
 

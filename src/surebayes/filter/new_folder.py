@@ -6,7 +6,7 @@ import contextlib
 import os
 
 from surebayes.errors import StoreError
-from surebayes.filter.plain import plain_text
+from surebayes.filter.plain_values import plain_text
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.journal_file import has_rows
 from surebayes.persist.folder import locked, make_private

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 from surebayes.errors import BadModel, NoInput, StoreError
 from surebayes.filter import archive as archives
 from surebayes.filter.manifest import Manifest
-from surebayes.filter.person_names import person_named
-from surebayes.filter.persons import Persons, folder_of, has_layer, own_folder
+from surebayes.filter.persons import Persons, folder_of, has_layer, own_folder, person_named
 from surebayes.filter.session import Session
 from surebayes.filter.settings import NAME as CONFIG
 from surebayes.filter.store.journal import Journal

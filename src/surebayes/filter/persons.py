@@ -1,5 +1,7 @@
 """A folder of personal layers on one site, each created at the first lesson and limited by a quota.
 
+Names are taken as mail systems send them, and never altered to fit a folder.
+
 A person's lessons are in one folder, named after them, and nowhere else: to forget a person, delete it. A folder is
 found by its name, without listing the rest, so that the number of people costs nothing.
 """
@@ -8,7 +10,7 @@ import os
 from bisect import bisect_right
 
 from surebayes.errors import NoModel, QuotaReached
-from surebayes.filter.person_names import checked_name, person_named
+from surebayes.filter.plain_values import plain_text
 from surebayes.persist.folder import make_private
 from surebayes.persist.manifest import NAME
 
@@ -17,6 +19,35 @@ if TYPE_CHECKING:
     from typing import Any
 
     from surebayes.filter.filter import Filter
+
+LONGEST = 128
+_ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._+@-")
+
+
+def person_named(name: "str | None") -> "str | None":
+    """Return a valid name in lower case, else None: 1 to 128 of a-z 0-9 . _ + @ -, no dot first.
+
+    Examples
+    --------
+    >>> person_named("Ann@Example.org"), person_named("../ann"), person_named(".ann"), person_named(None)
+    ('ann@example.org', None, None, None)
+    """
+    lowered = (name or "").lower()
+    if not (name or "").isascii():  # the Kelvin sign would become a k
+        return None
+    is_one = 0 < len(lowered) <= LONGEST and lowered[0] != "." and _ALLOWED.issuperset(lowered)
+    return lowered if is_one else None
+
+
+def checked_name(name: str) -> str:
+    """Return the name in lower case; ValueError for an invalid one."""
+    person = person_named(plain_text(name, "the name of a person"))
+    if person is None:
+        raise ValueError(
+            f"{name[:200]!r} is not a valid name of a person: use 1 to {LONGEST} of a-z 0-9 . _ + @ -, without a dot "
+            f"at the start."
+        )
+    return person
 
 
 _GONE = ".gone-"

@@ -22,10 +22,9 @@ import numpy as np
 
 from surebayes.core.checks import fraction
 from surebayes.errors import BadModel
-from surebayes.filter.features import Features
 from surebayes.filter.model import UNSURE
-from surebayes.filter.plain import label_of
-from surebayes.filter.state import State
+from surebayes.filter.plain_values import label_of
+from surebayes.filter.state import Features, State
 from surebayes.filter.store.events import Lesson
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.training import BATCH, batched, is_reserved

@@ -8,9 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import islice
 
-from surebayes.filter.features import Features
-from surebayes.filter.plain import label_of
-from surebayes.filter.state import State
+from surebayes.filter.plain_values import label_of
+from surebayes.filter.state import Features, State
 from surebayes.filter.store import contents
 from surebayes.filter.store.contents import Reading
 from surebayes.filter.store.events import Event, Lesson, MessageRows

@@ -10,8 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from surebayes.filter.features import Features
-    from surebayes.filter.state import State
+    from surebayes.filter.state import Features, State
     from surebayes.filter.store.events import MessageRows, Row
     from surebayes.filter.store.journal import Journal, Known
     from surebayes.pool.document import Rows

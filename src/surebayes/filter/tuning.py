@@ -7,8 +7,7 @@ from functools import partial
 from math import isfinite
 
 from surebayes.errors import BadModel
-from surebayes.filter.features import batch_of
-from surebayes.filter.state import LEARNING, State
+from surebayes.filter.state import LEARNING, State, batch_of
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.training import BATCH, HELD_OUT, batched, in_order, is_weighable, turns_of
 from surebayes.filter.transaction import Transaction

@@ -27,7 +27,7 @@ from scipy import special
 
 from surebayes.core.checks import fraction, refuse_nan
 from surebayes.errors import NotEnoughNegatives, NotEnoughPositives, TooFewDocuments
-from surebayes.guarantees.telling import new_names, numbers_of
+from surebayes.guarantees.document_names import new_names, numbers_of
 
 _SPARE, _DEVIATIONS = 100, 10
 """Scores kept beyond the expected number above the threshold: a constant plus this many standard deviations."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn import get_config
 from sklearn.base import clone
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit, check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._split import GroupsConsumerMixin
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, column_or_1d, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -33,7 +36,6 @@ from surebayes.guarantees.class_scores import (
     target_columns,
     with_unsure,
 )
-from surebayes.guarantees.holding_out import is_share, split, weight_parameter
 from surebayes.guarantees.independent import Groups, checked_groups, equal_rows
 from surebayes.guarantees.model_name import name_of
 from surebayes.guarantees.order_statistics import checked_mislabelled
@@ -464,3 +466,39 @@ class GuaranteedThreshold(ThresholdedClassifier):
         with np.errstate(divide="ignore"):
             chances = self.predict_proba(X)
             return [np.log(table) for table in chances] if isinstance(chances, list) else np.log(chances)
+
+
+def is_share(cv: Any) -> bool:
+    """Return whether `cv` is a share of the rows to hold out."""
+    return isinstance(cv, numbers.Real) and not isinstance(cv, numbers.Integral)
+
+
+def split(labels: Any, when: Any, share: float, groups: Groups) -> tuple[Any, Any]:
+    """Split rows into training and held-out ones: stratified at random, or the latest.
+
+    A group is never on both sides: with times, its late rows are dropped if it has early ones.
+    """
+    n = labels.shape[0]
+    if when is None:
+        plain = labels.ndim == 1
+        first = np.unique(groups, return_index=True)[1]  # one row of each group
+        splitter = (StratifiedShuffleSplit if plain else ShuffleSplit)(1, test_size=share, random_state=0)
+        _, chosen = next(splitter.split(np.zeros(len(first)), labels[first] if plain else None))
+        held = np.zeros(len(first), bool)
+        held[chosen] = True
+        return np.flatnonzero(~held[groups]), np.flatnonzero(held[groups])
+    start = np.sort(when)[n - max(1, round(share * n))]
+    late = when >= start
+    if late.all():
+        late = when > start
+    if not late.any():
+        raise ValueError("order gives all rows the same time, so there are no latest rows to hold out.")
+    return np.flatnonzero(~late), np.flatnonzero(late & ~np.isin(groups, groups[~late]))
+
+
+def weight_parameter(estimator: Any) -> str:
+    """Return the name of `fit`'s sample-weight parameter; in a plain pipeline, that of the last step."""
+    if get_config()["enable_metadata_routing"] or not isinstance(estimator, Pipeline):
+        return "sample_weight"
+    name, last = estimator.steps[-1]
+    return f"{name}__{weight_parameter(last)}"

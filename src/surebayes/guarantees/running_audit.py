@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surebayes.core.checks import fraction
-from surebayes.guarantees.telling import new_names, numbers_of
+from surebayes.guarantees.document_names import new_names, numbers_of
 
 Mixture = tuple[np.ndarray, np.ndarray]
 

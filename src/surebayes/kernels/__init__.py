@@ -1,27 +1,29 @@
 """The kernels: text, mail, counts and the scores of a pool in C, and in `reference` what C must equal.
 
 A compiled kernel is used where it was built, a module in Python with the same names and signatures otherwise. `kernel`
-is the one place where that is chosen. The readers of mail in Python are in `surebayes.mail`.
+is the one place where that is chosen.
 """
 
 TYPE_CHECKING = False  # typing costs 4 ms of start-up
 if TYPE_CHECKING:
     from types import ModuleType
 
+_IN_PYTHON = {
+    "text": "surebayes.kernels.reference.text",
+    "mail": "surebayes.mail.readers",  # they also read what the kernel leaves to them
+    "pool": "surebayes.kernels.reference.pool",
+}
 _chosen: "dict[str, ModuleType]" = {}
 _warned = False
 
 
-def kernel(name: str = "text", fallback: "str | None" = None) -> "ModuleType":
+def kernel(name: str = "text") -> "ModuleType":
     """Return a kernel, compiled or in Python; the first time that it is Python, warn.
 
     Parameters
     ----------
     name : {"text", "mail", "pool"}
         What it is for.
-    fallback : str, optional
-        The module to take where the kernel isn't built; by default that of `surebayes.kernels.reference`. For mail see
-        `surebayes.mail.mail_kernel`.
 
     Examples
     --------
@@ -34,7 +36,7 @@ def kernel(name: str = "text", fallback: "str | None" = None) -> "ModuleType":
         try:
             chosen = __import__(f"surebayes.kernels._{name}", fromlist=["kernels"])
         except ImportError:
-            chosen = __import__(fallback or f"surebayes.kernels.reference.{name}", fromlist=["kernels"])
+            chosen = __import__(_IN_PYTHON[name], fromlist=["kernels"])
             _warn()
         _chosen[name] = chosen
     return chosen

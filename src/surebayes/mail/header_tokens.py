@@ -1,6 +1,6 @@
 """Tokens of a message's header, learnt besides its text."""
 
-from surebayes.mail import mail_kernel
+from surebayes.kernels import kernel
 from surebayes.mail.headers import content_kind, decode_header, parameter
 
 TYPE_CHECKING = False
@@ -84,7 +84,7 @@ def listed_tokens(message: "Message") -> bytes:
     b'\x14\x00from:ann@example.org'
     """
     head = getattr(message, "_head", b"")
-    tokens: bytes | None = mail_kernel().listed_header_tokens(*_token_limits(message, head)) if head else None
+    tokens: bytes | None = kernel("mail").listed_header_tokens(*_token_limits(message, head)) if head else None
     if tokens is None:
         from surebayes.mail.readers import listed
 
@@ -107,7 +107,7 @@ def _tokens(message: "Message", width: "int | None" = None) -> "Any":
         limits, fields = message._limits, message.headers._fields
         by_hand = tokens_of_fields(fields, message.subject, message.attachments, limits.encoded_words, _odd_tokens)
         return by_hand if width is None else columns_of(by_hand, width)
-    mail, asked = mail_kernel(), (*_token_limits(message, head), width)
+    mail, asked = kernel("mail"), (*_token_limits(message, head), width)
     tokens = mail.header_tokens(*asked)
     if tokens is None:
         from surebayes.mail import readers

@@ -12,7 +12,7 @@ try:  # the same function as in hashlib, without loading OpenSSL (2.7 ms of star
 except ImportError:  # pragma: no cover - a Python without it
     from hashlib import blake2b
 
-from surebayes.mail import mail_kernel
+from surebayes.kernels import kernel
 from surebayes.mail.charsets import codec_name, decode_text
 from surebayes.mail.header_tokens import header_tokens
 from surebayes.mail.headers import (
@@ -131,10 +131,10 @@ class Message:
         if self._fingerprint is None:
             content = None
             if self._identity or self._headers is None:
-                content = mail_kernel().fold_mail(self._identity, self.subject, self.text)
+                content = kernel("mail").fold_mail(self._identity, self.subject, self.text)
             if content is None:  # the Message-ID is encoded, not ASCII, or was passed in
                 identity = self.plain_id.encode("utf-8", "surrogatepass")
-                content = identity + mail_kernel().fold_mail(b"", self.subject, self.text)
+                content = identity + kernel("mail").fold_mail(b"", self.subject, self.text)
             self._fingerprint = blake2b(content, digest_size=16).hexdigest()
         return self._fingerprint
 
@@ -194,7 +194,7 @@ def fingerprint_of(text: str) -> str:
     >>> fingerprint_of("one  two\r\n") == fingerprint_of("one two")
     True
     """
-    return blake2b(mail_kernel().fold_mail(b"", "", text), digest_size=16).hexdigest()
+    return blake2b(kernel("mail").fold_mail(b"", "", text), digest_size=16).hexdigest()
 
 
 def read_message(
@@ -254,7 +254,7 @@ def read_message(
     if keep_hidden or alt_text or link_targets:
         flags = keep_hidden * KEEP_HIDDEN | alt_text * ALT_TEXT | link_targets * LINK_TARGETS
     sizes = limits.bytes, limits.parts, limits.depth, limits.headers, limits.header_length, limits.decoded
-    fields = mail_kernel().read_mail(raw, *sizes, flags, fallback_charset, _HELPERS)
+    fields = kernel("mail").read_mail(raw, *sizes, flags, fallback_charset, _HELPERS)
     if fields is None:  # over a limit, or unusual syntax
         from surebayes.mail.mime import read_mail
 

@@ -2,7 +2,7 @@
 
 import binascii
 
-from surebayes.mail import mail_kernel
+from surebayes.kernels import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class _MessageWalk:
         if raw.find(b"\n", 0, 65536) < 0 and b"\r" in raw:  # classic Mac OS line ends
             raw = raw.replace(b"\r", b"\n")
         self.raw = raw
-        self.kernel = mail_kernel()
+        self.kernel = kernel("mail")
         self.truncated = False
         self.texts: list[str] = []
         self.attachments: list[tuple[str, str]] = []

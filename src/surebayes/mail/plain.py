@@ -3,7 +3,7 @@
 Most messages need nothing else: `surebayes filter` imports the Python readers for the rest only.
 """
 
-from surebayes.mail import mail_kernel
+from surebayes.kernels import kernel
 from surebayes.record import Record
 
 TYPE_CHECKING = False
@@ -71,7 +71,7 @@ def plain_head(raw: bytes, size: int = 65536) -> bytes:
     >>> plain_head(b"From a@b Mon Jan  1 00:00:00 2024\r\nSubject: a\r\nX-Surebayes-Label: spam\r\n\r\nbody\r\n")
     b'Subject: a\n\nbody\n'
     """
-    mail = mail_kernel()
+    mail = kernel("mail")
     raw = raw[:size]
     if raw.find(b"\r") >= 0:
         raw = raw.replace(b"\r\n", b"\n") if b"\n" in raw else raw.replace(b"\r", b"\n")
@@ -113,4 +113,4 @@ def read_messages(
     """
     limits = DEFAULT_LIMITS
     sizes = limits.bytes, limits.parts, limits.depth, limits.headers, limits.header_length, limits.decoded
-    return mail_kernel().read_mails(raw_messages, *sizes, most, width, listed, named)  # type: ignore[no-any-return]
+    return kernel("mail").read_mails(raw_messages, *sizes, most, width, listed, named)  # type: ignore[no-any-return]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from surebayes.errors import BadConfig
-from surebayes.filter.person_names import person_named
+from surebayes.filter.persons import person_named
 
 ROLES = ("read", "teach", "admin")
 """Each role includes the ones before it."""

@@ -14,8 +14,7 @@ from typing import TypeVar
 from surebayes.errors import BadInput, NoModel, StoreError
 from surebayes.filter.filter import Filter
 from surebayes.filter.model import UNSURE
-from surebayes.filter.person_names import checked_name, person_named
-from surebayes.filter.persons import Persons, Quota, has_layer
+from surebayes.filter.persons import Persons, Quota, checked_name, has_layer, person_named
 from surebayes.filter.verdict import Verdict
 from surebayes.persist.leftovers import remove_leftovers
 from surebayes.server.access import Tokens

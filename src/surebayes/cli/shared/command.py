@@ -133,8 +133,7 @@ class Person:
     """
 
     def __init__(self, users: str, name: str, site: str | None, means: str) -> None:
-        from surebayes.filter.person_names import person_named
-        from surebayes.filter.persons import folder_of, judging_folder, own_folder
+        from surebayes.filter.persons import folder_of, judging_folder, own_folder, person_named
 
         if person_named(name) is None:
             folder_of(users, name)  # raises for an invalid name

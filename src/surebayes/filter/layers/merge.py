@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 from surebayes.errors import BadInput
 from surebayes.filter import tuning
-from surebayes.filter.features import batch_of
 from surebayes.filter.session import Session
-from surebayes.filter.state import State
+from surebayes.filter.state import State, batch_of
 from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.training import BATCH, batched, in_order, turns_of

@@ -7,9 +7,8 @@ from collections.abc import Collection
 from typing import Any
 
 from surebayes.errors import BadInput
-from surebayes.filter.features import Features
 from surebayes.filter.session import Session
-from surebayes.filter.state import State
+from surebayes.filter.state import Features, State
 from surebayes.filter.store import contents
 from surebayes.filter.store.events import Lesson
 from surebayes.filter.transaction import Transaction

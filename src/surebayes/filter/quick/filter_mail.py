@@ -191,7 +191,7 @@ def _error_field(problem: str) -> "tuple[bytes, bytes]":
 def _without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
     from surebayes.kernels import kernel
 
-    return kernel("mail", "surebayes.mail.readers").without_fields(raw, names)  # type: ignore[no-any-return]
+    return kernel("mail").without_fields(raw, names)  # type: ignore[no-any-return]
 
 
 def with_fields(raw: bytes, fields: "list[tuple[bytes, bytes]]", forged: "tuple[bytes, ...]") -> bytes:

@@ -7,7 +7,7 @@ from binascii import crc32
 from collections import namedtuple
 from itertools import repeat
 
-from surebayes.filter.plain import plain_real, plain_text, text_or_none
+from surebayes.filter.plain_values import plain_real, plain_text, text_or_none
 from surebayes.kernels import kernel
 from surebayes.record import Record
 

@@ -26,7 +26,7 @@ from surebayes.filter.store.events import (
     row_of,
 )
 from surebayes.filter.store.journal_file import NAME, NOT_LESSONS, errors_named, open_for_reading, open_for_writing
-from surebayes.mail import mail_kernel
+from surebayes.kernels import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class Journal:
 
     def hashed_many(self, plain_ids: list[str]) -> list[bytes | None]:
         """Like `hashed` for many Message-IDs without white space."""
-        hashed: list[bytes | None] = mail_kernel().hash_names(bytes.fromhex(self.facts["key"]), plain_ids)
+        hashed: list[bytes | None] = kernel("mail").hash_names(bytes.fromhex(self.facts["key"]), plain_ids)
         return hashed
 
     @property

@@ -8,7 +8,7 @@ by locking the file, so that no two processes spend the same alarm.
 import os
 import sqlite3
 
-from surebayes.filter.plain import plain_value
+from surebayes.filter.plain_values import plain_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from surebayes.filter.features import Features
     from surebayes.filter.model import Decision, Model
     from surebayes.filter.session import Session
+    from surebayes.filter.state import Features
     from surebayes.filter.store.events import Lesson
     from surebayes.filter.verdicts.budgets import InForce
     from surebayes.pool.specs import ViewSpec

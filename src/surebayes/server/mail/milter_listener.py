@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from surebayes.filter.person_names import person_named
+from surebayes.filter.persons import person_named
 from surebayes.filter.verdict import ascii_line
 from surebayes.server.address import is_local
 from surebayes.server.limits import Refused

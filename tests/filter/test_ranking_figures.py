@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from surebayes import metrics
-from surebayes.filter.figures import quick_figures
+from surebayes.filter.ranking_figures import quick_figures
 
 
 def draw(seed, positives=150, negatives=400, apart=2.0, digits=None):

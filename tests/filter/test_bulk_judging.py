@@ -12,7 +12,7 @@ import surebayes as sb
 from surebayes.cli import main
 from surebayes.errors import BadModel
 from surebayes.filter import model as filter_model
-from surebayes.filter.judging import is_absorbed
+from surebayes.filter.bulk_judging import is_absorbed
 from surebayes.filter.model import Model
 from surebayes.synthetic import mail_stream
 

@@ -10,7 +10,7 @@ import pytest
 import surebayes as sb
 from surebayes.cli import main
 from surebayes.errors import BadInput
-from surebayes.filter.layers.bogofilter import counts_of, imported
+from surebayes.filter.bogofilter import counts_of, imported
 from surebayes.synthetic import mail_stream
 
 DUMP = b"""\

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surebayes.filter.person_names import checked_name, person_named
+from surebayes.filter.persons import checked_name, person_named
 
 
 @pytest.mark.parametrize(

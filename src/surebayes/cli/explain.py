@@ -1,16 +1,22 @@
-"""Explanations on the terminal: the verdict, each view's share as a bar, the strongest terms, the marked text."""
+"""explain: the verdict on a document, each view's share as a bar, the strongest terms, the marked text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import click
+
+from surebayes.cli.shared import inputs as _inputs
 from surebayes.cli.shared import show as _show
+from surebayes.cli.shared.command import JUDGE, Command, model_option, setting
+from surebayes.datasets.tables import SourceDocument
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from surebayes.filter.layers.changes import LayerChanges
     from surebayes.filter.verdict import Verdict
     from surebayes.pool.explanation import PoolExplanation, ViewShare
 
@@ -19,7 +25,99 @@ _SMALLEST = 0.0005  # what three digits show as 0.000
 _LETTERS = 1200  # of the text: a person reads its start, the views may read 3,000 bytes with many parts
 
 
-def print_explanation(name: str, classes: Sequence[str], verdict: Verdict, why: PoolExplanation, top: int) -> None:
+@click.command(
+    cls=Command,
+    person=JUDGE,
+    first=("model", "top", "csv_files", "rows", "as_json"),
+    arguments=_inputs.PATH_ARGUMENT,
+    examples=(
+        ("surebayes explain -m ~/mail-filter mail.eml", "Explain the verdict on one message."),
+        ("surebayes explain -m ~/mail-filter --json - < mail", "Print the explanation as JSON."),
+        ("surebayes explain -m topics --csv news.csv --text body --row 17", "Explain one row of a table."),
+    ),
+)
+@model_option()
+@setting("top")
+@_inputs.table_options
+@click.option("--row", "rows", type=click.IntRange(min=1), multiple=True, metavar="N", help=(
+    "Explain only this row of a table, counted from 1; may be repeated."
+))  # fmt: skip
+@_show.output_options
+@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))
+def explain(
+    model: str, top: int, rows: tuple[int, ...], paths: tuple[str, ...], as_json: bool | None, **options: Any
+) -> None:
+    """Explain the verdict on a document.
+
+    Shows each view's share of the score, the strongest terms and passages, the text with strong passages highlighted,
+    the threshold, and how many corrections would reverse the verdict. Explains every message of a mailbox and every row
+    of a table, unless --row selects some.
+    """
+    from surebayes.filter.filter import Filter
+    from surebayes.filter.model import NO_TERMS
+    from surebayes.pool.explanation import explanation_of
+
+    inputs = _inputs.taken(options, labelled=False, paths=paths)
+    if rows and not inputs.sources.are_tables:
+        raise click.UsageError("--row selects rows of a table, but some documents are not from tables.")
+    with Filter.open(model) as opened:
+        for document in _chosen_rows(inputs, rows):
+            verdict = opened.judge(document.content, remember=False)
+            why = explanation_of(opened.explain(document.content), opened.classes, verdict.label)
+            changes = opened.explain_layers(document.content, top)
+            if _show.wants_json(as_json):
+                layers = {} if changes is None else {"layers": changes.to_dict()}
+                judged = {**verdict.to_dict(), "reversal": verdict.reversal, **why.to_dict(top)}
+                _show.print_json({"path": document.name, **judged, **layers})
+                continue
+            _print_explanation(document.name, opened.classes, verdict, why, top)
+            if verdict.basis == NO_TERMS:
+                _show.say(f"\n{NO_TERMS}: never flagged, because nothing in it was ever learnt.")
+            elif verdict.basis:
+                _print_layers(verdict, changes)
+
+
+def _chosen_rows(inputs: _inputs.Inputs, rows: Sequence[int]) -> Iterator[SourceDocument]:
+    """Yield the documents of the chosen rows, or all; BadInput if a table has no such row."""
+    if not rows:
+        yield from inputs.sources
+        inputs.report()
+        return
+    missing = set(rows)
+    for document in inputs.sources:
+        row: Any = document
+        if row.row in rows:
+            missing.discard(row.row)
+            yield document
+    inputs.report()
+    if missing:
+        from surebayes.errors import BadInput
+
+        listed = ", ".join(f"{row:,}" for row in sorted(missing))
+        raise BadInput(f"No row {listed} with a text in these tables. --row counts from 1.")
+
+
+def _print_layers(verdict: Verdict, changes: LayerChanges | None) -> None:
+    """Print the verdict of the base, and how the lessons of the layer changed it."""
+    click.echo()
+    if changes is None:
+        _show.say("The base can't be read: this verdict uses the lessons of the layer alone. Run `surebayes doctor`.")
+        return
+    base = "Verdict of the base" if verdict.basis == "base" else "Verdict of the last readable version of the base"
+    by = changes.score - changes.base
+    _show.say(
+        f"{base}: {changes.label}, score {changes.base:.3f}. The lessons of the layer change the score by {by:+.3f}:"
+    )
+    for name, before, change in changes.views:
+        if abs(change) > 5e-4:
+            _show.say(f"  {change:+9.3f}  {name} (base: {before:.3f})")
+    if changes.terms:
+        shown = ", ".join(f"{term} {change:+.3f}" for term, change in changes.terms[:8])
+        _show.say(f"Words with the largest change: {shown}")
+    _show.say("This layer has no promise of its own: it uses the threshold of the base. Next: `surebayes calibrate`.")
+
+
+def _print_explanation(name: str, classes: Sequence[str], verdict: Verdict, why: PoolExplanation, top: int) -> None:
     """Print why a document got its verdict, on one screen.
 
     Parameters

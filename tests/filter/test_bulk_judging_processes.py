@@ -9,7 +9,7 @@ import pytest
 
 from surebayes import Filter
 from surebayes.errors import Busy, StoreError
-from surebayes.filter.judging import AHEAD, judging
+from surebayes.filter.bulk_judging import AHEAD, judging
 from surebayes.filter.model import CHUNK, Model
 from surebayes.synthetic import mail_stream
 
