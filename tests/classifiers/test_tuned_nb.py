@@ -17,7 +17,7 @@ from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import KFold
 from sklearn.naive_bayes import MultinomialNB as SklearnMultinomialNB
 
-from surebayes import ClassNormalizedNB, MultinomialNB, OpinionPoolNB, TunedNB, corpora, metrics
+from surebayes import CentroidClassifier, ClassNormalizedNB, MultinomialNB, OpinionPoolNB, TunedNB, corpora, metrics
 from surebayes.classifiers import tuned_nb, tuning_search
 from surebayes.classifiers.base import log_prior_odds
 from surebayes.classifiers.tuning_counts import (
@@ -526,6 +526,38 @@ def test_the_cut_of_long_documents_is_hundreds_of_log_odds_away(classes, monkeyp
     prior = tuned.best_params_["prior"]
     assert max(prior) / min(prior) > np.exp(45)
     assert f1_score(y[test], tuned.predict(X[test]), average="macro") > 0.97
+
+
+def test_the_cut_of_a_centroid_is_placed(monkeypatch):
+    rng = np.random.default_rng(9)
+    y = np.arange(600) % 6 == 0
+    X = rng.poisson(0.5, (600, 60))
+    X[y, :10] += rng.poisson(1.0, (100, 10))
+    monkeypatch.setattr(tuning_search, "families", lambda: [CentroidClassifier()])
+    for stage in ("tops", "steepness", "reversal"):
+        monkeypatch.setattr(tuning_search.Search, stage, lambda self: None)
+    tuned, plain = (model.fit(X[:300], y[:300]) for model in (TunedNB(), CentroidClassifier()))
+    worth = [f1_score(y[300:], model.predict(X[300:]), average="macro") for model in (tuned, plain)]
+    assert worth[0] > worth[1] + 0.02
+    shift = np.log(tuned.best_params_["prior"][1] / tuned.best_params_["prior"][0])
+    moved = plain.decision_function(X) + shift
+    assert tuned.decision_function(X) == pytest.approx(moved, abs=1e-9)
+
+
+@pytest.mark.parametrize("metric", ["auc_0.1", "accuracy"])
+def test_a_reversal_is_measured_from_the_placed_cut(monkeypatch, metric):
+    rng = np.random.default_rng(6)
+    y = np.arange(300) % 4 == 0
+    X = rng.poisson(0.4, (300, 30))
+    X[y, :5] += rng.poisson(1.0, (75, 5))
+    useless = OpinionPoolNB(prior=[0.0001, 0.9999])
+    monkeypatch.setattr(tuning_search, "families", lambda: [useless])
+    for stage in ("tops", "steepness"):
+        monkeypatch.setattr(tuning_search.Search, stage, lambda self: None)
+    results = TunedNB(metric=metric).fit(X, y).results_
+    inner = [e.estimator for e, stage in zip(results["estimator"], results["stage"]) if stage == "gamma"]
+    assert len(inner) == 10
+    assert all((each.prior == useless.prior) == (metric == "accuracy") for each in inner)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from surebayes import metrics
-from surebayes.classifiers.base import CountClassifier
+from surebayes.classifiers.base import CountClassifier, log_prior_odds
 from surebayes.classifiers.parameters import (
     NORM,
     POSITIVE,
@@ -147,6 +147,8 @@ class CentroidClassifier(CountClassifier):
         The norm in which centroids have unit length.
     tf, weight
         See `surebayes.classifiers`; documents are scaled in L2 to the mean length of the training documents.
+    prior : {"uniform", "fit"} or array, default="uniform"
+        See `surebayes.classifiers`; the log-odds are added to the difference of the similarities.
 
     Examples
     --------
@@ -157,12 +159,18 @@ class CentroidClassifier(CountClassifier):
     """
 
     _whole_vocabulary = True
-    _parameter_constraints: ClassVar[Constraints] = {"norm": [StrOptions({"l1", "l2"})], "tf": TF, "weight": WEIGHT}
+    _parameter_constraints: ClassVar[Constraints] = {
+        "norm": [StrOptions({"l1", "l2"})],
+        "tf": TF,
+        "weight": WEIGHT,
+        "prior": PRIOR,
+    }
 
-    def __init__(self, norm: str = "l2", tf: str = "log", weight: Any = "idf_plain") -> None:
+    def __init__(self, norm: str = "l2", tf: str = "log", weight: Any = "idf_plain", prior: Any = "uniform") -> None:
         self.norm = norm
         self.tf = tf
         self.weight = weight
+        self.prior = prior
 
     def _check_settings(self) -> None:
         check_weight(self, self.weight)
@@ -176,4 +184,5 @@ class CentroidClassifier(CountClassifier):
 
     def _model_of(self, contrasts: Sequence[int]) -> Linear:
         inside, outside = estimate.unit_centroids(*self.statistics_.contrast(None, contrasts), self.norm)
-        return Linear.of(self.representation_, inside - outside, np.zeros(len(contrasts)))
+        bias = log_prior_odds(self)[[self._contrasts.index(c) for c in contrasts]]
+        return Linear.of(self.representation_, inside - outside, bias)

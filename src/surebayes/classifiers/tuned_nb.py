@@ -22,7 +22,6 @@ from surebayes.classifiers.learning import restore_on_error
 from surebayes.classifiers.opinion_pool import OpinionPoolNB
 from surebayes.classifiers.parameters import POSITIVE, Constraints
 from surebayes.classifiers.tuning_counts import Fold, SharedDocuments, folds_of
-from surebayes.classifiers.tuning_cut import with_placed_cut
 from surebayes.classifiers.tuning_measures import measure_of, only_ranks
 from surebayes.classifiers.tuning_search import (
     FOLDS,
@@ -213,14 +212,13 @@ class TunedNB(DelegatingClassifier):
         deadline = np.inf if self.budget is None else time.monotonic() + self.budget
         folds = [fold for fold in self._folds(documents, y, order) if fold.usable]
         with _progress() as tick:
-            search = Search(folds, measure, deadline, tick)
+            places = not self.multilabel_ and only_ranks(self.metric)
+            search = Search(folds, measure, deadline, tick, places)
             if folds:
                 for stage in (search.families, search.steepness, search.tops, search.reversal):
                     stage()
         best = search.best() or {"estimator": OpinionPoolNB(), "mean_score": float("nan")}
-        winner = clone(best["estimator"])
-        if not self.multilabel_ and only_ranks(self.metric):
-            winner = with_placed_cut(winner, folds)
+        winner = clone(search.with_cut(best["estimator"]))
         self._adopt(winner)
         winner._prepare(self.n_features_in_, self.classes_, self.multilabel_)
         self.best_score_ = best["mean_score"]

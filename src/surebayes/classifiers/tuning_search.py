@@ -26,6 +26,7 @@ from surebayes.classifiers.poisson import PoissonNB
 from surebayes.classifiers.rates import RateClassifier
 from surebayes.classifiers.reversal import DecisionReversalNB
 from surebayes.classifiers.tuning_counts import Fold
+from surebayes.classifiers.tuning_cut import with_placed_cut
 from surebayes.classifiers.tuning_measures import Measure
 from surebayes.core import cross_validation, reversal, score
 from surebayes.core.freezing import TrainingDocuments
@@ -117,7 +118,19 @@ class Search:
     measure: Measure
     deadline: float
     tick: Callable[[int], None]
+    places_cut: bool = False
     table: list[dict[str, Any]] = field(default_factory=list)
+    _placed: list[tuple[CountClassifier, CountClassifier]] = field(default_factory=list)
+
+    def with_cut(self, candidate: CountClassifier) -> CountClassifier:
+        """Return the candidate with its cut placed, if the search places cuts."""
+        if not self.places_cut:
+            return candidate
+        for known, placed in self._placed:
+            if known is candidate:
+                return placed
+        self._placed.append((candidate, with_placed_cut(candidate, self.folds)))
+        return self._placed[-1][1]
 
     def worth(self, fold: Fold, scores: np.ndarray) -> float:
         """Return the mean measure over the classes; an integer weight counts as copies, a real one as one document."""
@@ -233,11 +246,14 @@ class Search:
                 self.run("top, in induction", confirmed, _plainly, against=self.best())
 
     def reversal(self) -> None:
-        """Discount the best model's decisions by reversal difficulty; all gammas from one computation."""
+        """Discount the best model's decisions by reversal difficulty; all gammas from one computation.
+
+        A reversal is measured from the decision, so the cut is placed first.
+        """
         best = self.best(lambda c: isinstance(c, RateClassifier))
         if not best:
             return
-        base = best["estimator"]
+        base = self.with_cut(best["estimator"])
         forms = [("inverse", g) for g in GAMMAS] + [("product", 1.0)]
 
         def weighed(fold: Fold, group: Sequence[Any]) -> list[np.ndarray]:
