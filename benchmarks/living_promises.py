@@ -115,6 +115,38 @@ def _best_single(k, doubt):
     ).fun
 
 
+def crossing(slope=1.5, start=5.0, rate=0.001):
+    """Return the least probability that a steady filter's expected alarms ever pass slope x alarms + start.
+
+    See docs/decisions/no-audit-keeps-a-line.md.
+    """
+
+    def balance(decay):
+        return 1 - rate + rate * np.exp(-slope * decay) - np.exp(-decay * rate)
+
+    return np.exp(-optimize.brentq(balance, 0.1, 1.5) * (start + rate))
+
+
+def above_the_line(upper_share, until=36):
+    """Return how far above 1.5 x alarms + 5 the best mixture lies up to so many alarms, no higher than ours beyond."""
+    exponents = np.unique(np.concatenate([np.geomspace(0.003, 0.3, 25), np.linspace(0.3, 3, 55), [4, 5, 6, 8, 12]]))
+    alarms = np.unique(np.concatenate([np.arange(until + 10), np.geomspace(until + 10, 3000, 40).astype(int)]))
+    ours = np.array([10**6 * sb.AlarmAudit.of_counts(10**6, int(k)).upper for k in alarms])
+
+    def feasible(above):
+        expected = np.where(alarms <= until, 1.5 * alarms + 5 + above, ours)
+        logs = -np.outer(alarms, exponents) + np.outer(expected, -np.expm1(-exponents)) + np.log(upper_share * 0.05)
+        bounds = {"A_eq": np.ones((1, len(exponents))), "b_eq": [1]}
+        matrix = -np.exp(np.clip(logs, -700, 60))
+        return optimize.linprog(np.ones(len(exponents)), A_ub=matrix, b_ub=-np.ones(len(alarms)), **bounds).status == 0
+
+    low, high = 0.0, 3.0
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (low, middle) if feasible(middle) else (middle, high)
+    return high
+
+
 # ---------------------------------------------------------------------- laws
 
 
@@ -389,6 +421,11 @@ def main():
                   f"{best_gain(first, later):.1%} fewer documents between 3,000 and 30,000")  # fmt: skip
     elif arguments.what == "bounds":
         print(upper_bounds())
+        print()
+        for rate in (0.0001, 0.001, 0.01):
+            print(f"a steady filter of {rate:.2%} passes 1.5 x alarms + 5 with probability {crossing(rate=rate):.2%}")
+        for share in (0.9, 0.98):
+            print(f"the best mixture with {share:.0%} of the doubt above: {above_the_line(share):.2f} above the line")
     elif arguments.what == "laws":
         print(laws(arguments.plots))
     elif arguments.what == "mail":

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import optimize, stats
 
 import surebayes as sb
 from surebayes.guarantees.running_audit import _LOWER, _UPPER, log_mixture
@@ -201,3 +202,39 @@ def test_both_bounds_over_20_000_streams(rates):
             known = k < len(table[n])
             broken |= known & ((total / n < bounds[:, 0]) | (total / n > bounds[:, 1]))
     assert broken.mean() <= 0.05
+
+
+# ---------------------------------------------------------------------- what no audit can do
+
+
+def passed(slope, start, rate, steps=150):
+    """Return the exact probability that expected alarms ever pass slope x alarms + start, counted over `steps` alarms."""
+    alive, n, total = np.array([1.0]), 0, 0.0
+    for alarms in range(steps):
+        later = math.floor((slope * alarms + start) / rate + 1e-9) + 1
+        alive = np.convolve(alive, stats.binom.pmf(np.arange(250), later - n, rate))[:400]
+        total, n = total + alive[: alarms + 1].sum(), later
+        alive[: alarms + 1] = 0
+    return total
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.01])
+def test_no_audit_keeps_the_line_of_one_and_a_half(rate):
+    """docs/decisions/no-audit-keeps-a-line.md."""
+    decay = optimize.brentq(lambda d: 1 - rate + rate * np.exp(-1.5 * d) - np.exp(-d * rate), 0.1, 1.5)
+    assert passed(1.5, 5, rate) == pytest.approx(np.exp(-(5 + rate) * decay), rel=1e-3)
+    assert passed(1.5, 5, rate) > 0.0525
+    assert passed(1.5, 5.15, rate) < 0.05 > passed(1.53, 5, rate)
+
+
+def test_the_best_line_is_that_of_one_exponent():
+    decay = optimize.brentq(lambda d: np.exp(-1.5 * d) - 1 + d, 0.1, 0.99)
+    bound = [(1.5 * decay * k + math.log(20)) / -math.expm1(-1.5 * decay) for k in (0, 1, 36)]
+    assert bound == pytest.approx([5.14, 6.64, 59.14], abs=0.01)
+
+
+def test_the_bound_stays_near_the_line():
+    above = [10**6 * sb.AlarmAudit.of_counts(10**6, k).upper - (1.5 * k + 5) for k in range(101)]
+    assert max(above) < 1.25
+    assert max(above[0], *above[36:]) <= 0
+    assert max(above[:11]) < 0.95
