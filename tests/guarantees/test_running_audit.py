@@ -208,7 +208,7 @@ def test_both_bounds_over_20_000_streams(rates):
 
 
 def passed(slope, start, rate, steps=150):
-    """Return the exact probability that expected alarms ever pass slope x alarms + start, counted over `steps` alarms."""
+    """Return the exact probability that expected alarms ever pass slope x alarms + start within so many steps."""
     alive, n, total = np.array([1.0]), 0, 0.0
     for alarms in range(steps):
         later = math.floor((slope * alarms + start) / rate + 1e-9) + 1
