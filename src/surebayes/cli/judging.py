@@ -16,7 +16,7 @@ from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import JUDGE, Command, model_option, option, setting
 from surebayes.datasets.tables import SourceDocument
 from surebayes.filter.options import EXIT_CODE, X_SPAM
-from surebayes.filter.verdict import FIELDS
+from surebayes.filter.verdict import COLUMNS
 
 if TYPE_CHECKING:
     from surebayes.datasets.written_tables import TableWriter
@@ -129,10 +129,8 @@ class _JsonLines:
         """Print one verdict."""
         basis = basis or self.basis
         end = f', "basis": {_quoted(basis)}}}\n' if basis else "}\n"
-        sys.stdout.write(
-            f'{{"path": {_quoted(document.name)}, "label": {_quoted(label)}, "score": {score!r}, '
-            f'"probability": {probability!r}, "threshold": {threshold!r}{self._place(document)}{end}'
-        )
+        verdict = _JSON % (_quoted(label), repr(score), repr(probability), repr(threshold))
+        sys.stdout.write(f'{{"path": {_quoted(document.name)}, {verdict}{self._place(document)}{end}')
 
     def _place(self, document: SourceDocument) -> str:
         """Return the file and row of a document of a table, and its kept values."""
@@ -150,7 +148,7 @@ class _JsonLines:
 def _verdict_table(path: str, keep: Sequence[str]) -> TableWriter:
     from surebayes.datasets.written_tables import TableWriter
 
-    return TableWriter(path, ["path", "file", "row", *_kept_names(keep), "label", "score", "probability", "threshold"])
+    return TableWriter(path, ["path", "file", "row", *_kept_names(keep), *COLUMNS])
 
 
 def _kept_names(keep: Sequence[str]) -> list[str]:
@@ -158,8 +156,10 @@ def _kept_names(keep: Sequence[str]) -> list[str]:
     return [f"kept_{name}" if name in _VERDICT else name for name in keep]
 
 
-_VERDICT = ("path", "file", "row", *FIELDS[:4], "basis")
+_VERDICT = ("path", "file", "row", *COLUMNS, "basis")
 """The keys of a verdict."""
+_JSON = ", ".join(f'"{name}": %s' for name in COLUMNS)
+"""The fields of a verdict in a JSON line."""
 
 
 def _written(table: TableWriter) -> Callable[..., None]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -93,17 +93,45 @@ def release(version: str = sb.__version__) -> str:
 # ---------------------------------------------------------------------- running
 
 
+class Running(TypedDict, total=False):
+    """The arguments of `run_parts` that every suite takes."""
+
+    jobs: int
+    out: str | os.PathLike[str] | None
+    resume: bool
+    report: Callable[[SuiteResult], None]
+    progress: Callable[[str, int, int], None]
+
+
 def run_parts(
     parts: Iterable[SuitePart],
     run: Callable[[SuitePart], Iterator[SuiteResult]],
     *,
-    jobs: int,
-    out: str | os.PathLike[str] | None,
-    resume: bool,
-    report: Callable[[SuiteResult], None],
-    progress: Callable[[str, int, int], None],
+    jobs: int = 1,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    report: Callable[[SuiteResult], None] = lambda result: None,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> list[SuiteResult]:
-    """Run parts of a suite; a failure does not stop the remaining parts, but is raised at the end."""
+    """Run parts of a suite; a failure does not stop the remaining parts, but is raised at the end.
+
+    Parameters
+    ----------
+    parts : iterable of SuitePart
+        The parts.
+    run : callable
+        Runs one part and yields its results.
+    jobs : int, default=1
+        Number of processes; each runs one part at a time.
+    out : path, optional
+        A file to which each result is appended at once, as a line of JSON.
+    resume : bool, default=False
+        Skip results that the file has for the same version and settings.
+    report : callable, optional
+        Called with each result.
+    progress : callable, optional
+        Called with the last task, the number of results and their total.
+    """
     if resume and out is None:
         raise ValueError("resume needs the file of the earlier run: give `out`.")
     parts = list(parts)

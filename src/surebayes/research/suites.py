@@ -8,10 +8,9 @@ the first split's training part, once a corpus). The corpora are read from the f
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,16 @@ from surebayes.pool.view_pool import ViewPool
 from surebayes.pool.weights import RATE
 from surebayes.research import corpora, suite_peers
 from surebayes.research.suite_peers import Batch, counted, cpu_seconds
-from surebayes.research.suite_results import Key, SuitePart, SuiteResult, markdown, run_parts, show_file, tables
+from surebayes.research.suite_results import (
+    Key,
+    Running,
+    SuitePart,
+    SuiteResult,
+    markdown,
+    run_parts,
+    show_file,
+    tables,
+)
 
 __all__ = ["MAIL", "TEXT", "SuiteResult", "corpora_of", "flipped", "mail_suite", "markdown", "show_file", "systems_of",
            "tables", "text_suite"]  # fmt: skip
@@ -85,11 +93,7 @@ def mail_suite(
     online: bool = True,
     systems: Iterable[str] | None = None,
     share: float = 1.0,
-    jobs: int = 1,
-    out: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    report: Callable[[SuiteResult], None] = lambda result: None,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    **running: Unpack[Running],
 ) -> list[SuiteResult]:
     """Run the comparison on mail: the first third of the stream trains, the rest is scored; and one message at a time.
 
@@ -105,16 +109,8 @@ def mail_suite(
         A subset of the systems.
     share : float, default=1.0
         Leading share of each stream to use.
-    jobs : int, default=1
-        Number of processes; each runs one system on one corpus at a time.
-    out : path, optional
-        A file to which each result is appended at once, as a line of JSON.
-    resume : bool, default=False
-        Skip results that the file has for the same version and settings.
-    report : callable, optional
-        Called with each result.
-    progress : callable, optional
-        Called with the last task, the number of results and their total.
+    **running
+        `jobs`, `out`, `resume`, `report` and `progress`, as for `surebayes.research.suite_results.run_parts`.
 
     Returns
     -------
@@ -132,7 +128,7 @@ def mail_suite(
             keys += [("flipped labels", name, system, seed) for seed in range(flips)]
             keys += [("online", name, system, None)] if system in streams else []
             parts.append(SuitePart("mail", name, system, [k for k in keys if k[2] in wanted], share))
-    return run_parts(parts, run_part, jobs=jobs, out=out, resume=resume, report=report, progress=progress)
+    return run_parts(parts, run_part, **running)
 
 
 def corpora_of(suite: str) -> tuple[str, ...]:
@@ -308,11 +304,7 @@ def text_suite(
     *,
     systems: Iterable[str] | None = None,
     share: float = 1.0,
-    jobs: int = 1,
-    out: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    report: Callable[[SuiteResult], None] = lambda result: None,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    **running: Unpack[Running],
 ) -> list[SuiteResult]:
     """Run the comparison on other text: the mean over folds, or over classes against the rest.
 
@@ -325,7 +317,7 @@ def text_suite(
         A subset of the systems.
     share : float, default=1.0
         Leading share of the folds or classes.
-    jobs, out, resume, report, progress
+    **running
         As for `mail_suite`.
 
     Returns
@@ -337,7 +329,7 @@ def text_suite(
     wanted = _wanted(systems, known)
     keys: list[Key] = [("text", name, system, None) for name in names for system in known if system in wanted]
     parts = [SuitePart("text", key[1], key[2], [key], share) for key in keys]
-    return run_parts(parts, run_part, jobs=jobs, out=out, resume=resume, report=report, progress=progress)
+    return run_parts(parts, run_part, **running)
 
 
 def _text_part(part: SuitePart) -> Iterator[SuiteResult]:

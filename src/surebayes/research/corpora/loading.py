@@ -1,4 +1,4 @@
-"""Interface to all corpora: `catalogue`, `available`, `load`, `check` and the texts of documents."""
+"""The catalogue of corpora, what of it a folder holds, and the documents of a corpus."""
 
 from __future__ import annotations
 
@@ -10,33 +10,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from surebayes.errors import CorpusMissing, MalformedCorpus, UnknownCorpus
+from surebayes.errors import CorpusMissing, UnknownCorpus
 from surebayes.research.corpora.entries import ENTRIES, Entry
 from surebayes.research.corpora.formats import LAYOUTS, Item, read_parquet
 from surebayes.research.corpora.formats import read_trec as _read_trec
-from surebayes.research.corpora.plain_text import count_matrix, newsgroup_text, strip_tags, web_text
-
-__all__ = [
-    "Check",
-    "Corpus",
-    "CorpusMissing",
-    "Entry",
-    "MalformedCorpus",
-    "UnknownCorpus",
-    "available",
-    "catalogue",
-    "check",
-    "count_matrix",
-    "load",
-    "mails",
-    "modapte",
-    "newsgroup_text",
-    "read_trec",
-    "strip_tags",
-    "texts",
-    "top_classes",
-    "web_text",
-]
+from surebayes.research.corpora.plain_text import newsgroup_text, web_text
 
 
 @dataclass(frozen=True, slots=True)
