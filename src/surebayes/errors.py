@@ -8,6 +8,8 @@
     │   ├── BadModel              damaged, truncated or not one of ours    (also ValueError)
     │   ├── NewerModel            a later release wrote it                 (also ValueError)
     │   └── Busy                  another process is writing to it
+    │       └── JournalAway       the database of a shared journal can't be reached
+    │           └── JournalFull   it can't write (also OSError)
     ├── BadInput                  a document or table that can't be used   (also ValueError)
     │   └── MissingText           a document without a text among many
     ├── NoInput                   a file or folder that isn't there        (also FileNotFoundError)
@@ -30,11 +32,19 @@ import sys
 from surebayes._store_errors import BadModel, Busy, NewerModel, NoModel, StoreError, SurebayesError
 
 __all__ = [
-    "EXIT_CODES", "BadConfig", "BadInput", "BadModel", "Busy", "CorpusMissing", "MalformedCorpus", "MissingText",
-    "NewerModel",
+    "EXIT_CODES", "BadConfig", "BadInput", "BadModel", "Busy", "CorpusMissing", "JournalAway", "JournalFull",
+    "MalformedCorpus", "MissingText", "NewerModel",
     "NoInput", "NoModel", "NotEnoughNegatives", "NotEnoughPositives", "PartFailed", "QuotaReached", "StoreError",
     "SurebayesError", "TooFewDocuments", "UnknownCorpus", "exit_code", "http_status", "smallest_rate",
 ]  # fmt: skip
+
+
+class JournalAway(Busy):
+    """The database of a shared journal can't be reached, or only reads; judging is not affected."""
+
+
+class JournalFull(JournalAway, OSError):
+    """The database of a shared journal has no room."""
 
 
 class BadInput(SurebayesError, ValueError):
@@ -236,6 +246,7 @@ EXIT_CODES = {
 
 # Exit code and HTTP status by error class; the first matching base class decides.
 _MEANING: dict[type[BaseException], tuple[int, int]] = {
+    JournalFull: (74, 507),
     Busy: (75, 503),
     NoModel: (66, 404),
     BadModel: (65, 500),

@@ -158,7 +158,7 @@ def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
         sizes = {name: size for name, size, _ in map(checked_entry, described.values())}
     except (KeyError, TypeError, AttributeError) as error:
         raise BadModel(f"The manifest of the archive has no {error}.") from error
-    _set_config(folder)
+    set_config(folder)
     if entries.keys() - {CONFIG, VERDICTS} != {MANIFEST, JOURNAL, *sizes}:
         raise BadModel(f"The archive holds unknown files: {sorted(entries)}.")
     for name, declared_size in sizes.items():
@@ -174,7 +174,7 @@ def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
             raise BadModel(problems[0])
 
 
-def _set_config(folder: str) -> None:
+def set_config(folder: str) -> None:
     """Update the manifest's summary of the settings, which is still that of the exporting machine."""
     manifest = Manifest.read(folder).values
     config = settings.compiled(folder)

@@ -13,9 +13,10 @@ import os
 import threading
 import time
 
-from surebayes.errors import BadModel, Busy, StoreError
+from surebayes.errors import BadModel, Busy, JournalAway, StoreError
 from surebayes.filter.manifest import Manifest, stable_read
 from surebayes.filter.model import Model
+from surebayes.filter.shared.address import is_shared
 from surebayes.filter.state import State
 from surebayes.filter.store.events import NOBODY, Event
 from surebayes.filter.store.journal import Journal
@@ -96,6 +97,7 @@ class Session:
         self._closed = False
         self._in_bulk = False
         self._has_lock = False  # whether a thread of this process holds the folder's lock
+        self._may_add = True  # whether it may add rows: not while the database of a shared journal is away
         self._is_ahead = False  # whether the journal is ahead of the model's files
         self._next_absorb = (0.0, 0.0)  # wall-clock time and CPU time
         self.next_renewal = 0.0
@@ -274,9 +276,9 @@ class Session:
 
     def open_journal(self) -> Journal:
         """Return the journal for writing; PermissionError without write permission."""
-        journal = self.reading()
-        if not journal.writes:
-            writing = Journal(self.path)
+        journal, shared = self.reading(), is_shared(self.path)
+        if not journal.writes or journal.is_shared != shared:
+            writing = _shared(self.path) if shared else Journal(self.path)
             journal.close()
             journal = self.journal = writing
         return journal
@@ -355,6 +357,8 @@ class Session:
             state = self.load() if self.state is None else self.state
             if state.seq != journal.last():
                 state = self._caught_up(state)
+            if journal.is_shared:
+                self._erase_as_others_did()
             journal.begin()
             held.callback(journal.cancel)
             txn = Transaction(state, journal)
@@ -446,18 +450,79 @@ class Session:
             yield
 
     @contextlib.contextmanager
-    def _locked(self, wait: float = WAIT) -> Iterator[None]:
-        """Hold the folder's lock and the state in memory; the caller holds `turn`."""
-        with locked(self.path, wait=wait):
+    def _locked(self, wait: float = WAIT, if_away: bool = False) -> Iterator[None]:
+        """Hold the folder's lock and the state in memory; the caller holds `turn`.
+
+        Of a shared journal the lock in the database is held as well. The state in memory is free while that is waited
+        for. With `if_away`, the block also runs where the database is away, and must not add rows.
+        """
+        with locked(self.path, wait=wait), contextlib.ExitStack() as held:
             self._has_lock = True
             try:
+                if is_shared(self.path):
+                    self._lock_hosts(held, wait, if_away)
                 with self.mutex:
                     try:
                         yield
                     finally:
                         self._has_lock = False  # before another thread gets `mutex`
             finally:
-                self._has_lock = False  # if waiting for it was interrupted
+                self._has_lock, self._may_add = False, True  # if waiting for it was interrupted
+
+    # ---- a journal that other hosts share
+
+    def _lock_hosts(self, held: contextlib.ExitStack, wait: float, if_away: bool) -> None:
+        """Lock a shared journal and copy its new rows."""
+        with self.mutex:
+            journal = self.open_journal()
+        try:
+            held.enter_context(journal.locked(wait, self.mutex))
+        except JournalAway:
+            if not if_away:
+                raise
+            self._may_add = False
+
+    def _erase_as_others_did(self) -> None:
+        """Erase messages that another host has erased; the folder's lock is held, and the state has every row.
+
+        As in `upkeep.erase`, the model is written without them before their content is erased.
+        """
+        journal, state = self.open_journal(), self.state
+        rows = journal.to_blank()
+        if not rows or state is None:
+            return
+        state.write_all()
+        self.write_model(keep_replaced=False)
+        _forget_verdicts(self.path, {event.fingerprint for event in journal.of_actions("erase") if event.source in rows})
+        journal.blank(rows)
+
+    def sync(self) -> int:
+        """Take the rows of other hosts from the database of a shared journal; return their number.
+
+        Raises
+        ------
+        JournalAway
+            Where the database can't be reached.
+        """
+        if not is_shared(self.path):
+            return 0
+        with self.turn:
+            self._end_open()
+            with locked(self.path, wait=WAIT):
+                with self.mutex:
+                    journal = self.open_journal()
+                rows = journal.pull(self.mutex)
+                with self.mutex:
+                    if self.state is not None or journal.last() > self.absorbed:
+                        self._has_lock = True
+                        try:
+                            self.ready_to_write()
+                            self._erase_as_others_did()
+                        finally:
+                            self._has_lock = False
+                    if self.state is not None and self.state.seq > self.absorbed and not self.brief:
+                        self._start_timer()
+        return rows
 
     # ---- absorbing
 
@@ -467,12 +532,13 @@ class Session:
             self._absorb(note, renew)
 
     def _absorb(self, note: str | None, renew: bool = False, least: int = RENEW_AFTER) -> None:
-        with self._locked():
+        with self._locked(if_away=True):
             state = self.ready_to_write()
             if renew:
                 self.next_renewal = 0.0
-            self.renew_certificate(1 if renew else least)
-            if note is not None:
+            if self._may_add:
+                self.renew_certificate(1 if renew else least)
+            if note is not None and self._may_add:
                 txn = Transaction(state, self.open_journal())
                 txn.add(Event.of(NOBODY, "mark", None, note))
                 self._commit(txn)
@@ -640,6 +706,25 @@ class Session:
     def _misses_rows(self, manifest: Manifest) -> bool:
         """Whether the journal has fewer rows than a model."""
         return self.reading(refresh=True).last() < manifest.place.absorbed
+
+
+def _shared(folder: str) -> Journal:
+    """Open the shared journal of a folder; only such folders need a database's library."""
+    from surebayes.filter.shared.journal import SharedJournal
+
+    return SharedJournal(folder)
+
+
+def _forget_verdicts(folder: str, fingerprints: set[str | None]) -> None:
+    """Delete the remembered verdicts on erased messages."""
+    from surebayes.filter.verdicts.memory import Memory, is_there
+
+    if is_there(folder):
+        memory = Memory(folder)
+        try:
+            memory.erase(None, [fingerprint for fingerprint in fingerprints if fingerprint], [])
+        finally:
+            memory.close()
 
 
 class CommitGroup:

@@ -137,8 +137,7 @@ class State:
         state.base_record = manifest.base_record
         if journal.last() - state.seq > FEW_LESSONS:
             state.into_one_table()
-        for event, chain in journal.heads(state.seq, state.chain):
-            state.apply(event, journal, chain)
+        state._apply_all(list(journal.heads(state.seq, state.chain)), journal)
         return state
 
     def _continue(self, place: Place, journal: Journal) -> None:
@@ -211,13 +210,34 @@ class State:
     def catch_up(self, journal: Journal) -> bool:
         """Apply the new rows of other processes; return False, unchanged, if they need the model's files."""
         new = list(journal.heads(self.seq, self.chain))
-        if any(event.action in RELOADING for event, _ in new):
+        if any(event.action in RELOADING for event, _ in new) and not self._has_content(new, journal):
             return False
         if len(new) > FEW_LESSONS:
             self.into_one_table()
-        for event, chain in new:
-            self.apply(event, journal, chain)
+        self._apply_all(new, journal)
         return True
+
+    def _has_content(self, new: Sequence[tuple[Event, int]], journal: Journal) -> bool:
+        """Whether rows with an erased message can be applied without the model's files.
+
+        Another host has erased it; the copy of this host still has the content of lessons that are counted here.
+        """
+        if any(event.action in ("bulk", "rebuild") for event, _ in new) or not journal.is_shared:
+            return False
+        counted = {event.source for event, _ in new if event.action == "forget" and (event.source or 0) <= self.seq}
+        return counted.isdisjoint(journal.blanked(counted))
+
+    def _apply_all(self, new: Sequence[tuple[Event, int]], journal: Journal) -> None:
+        """Apply rows of the journal; of a message that is erased by now, neither its lesson nor its forgetting."""
+        gone: set[int | None] = set()
+        if any(event.action == "erase" for event, _ in new):
+            lessons = {event.seq for event, _ in new if event.action == "learn" and event.source is None}
+            gone.update(journal.blanked(lessons))
+        for event, chain in new:
+            if event.action in ("learn", "forget") and (event.source or event.seq) in gone:
+                self.note(event, chain)
+            else:
+                self.apply(event, journal, chain)
 
     def apply(self, event: Event, journal: Journal, chain: int) -> None:
         """Apply a row of the journal."""

@@ -8,6 +8,7 @@ however many there are.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from binascii import crc32
 
@@ -67,7 +68,9 @@ _NO_SCORES = ("settings", "mark", "reserve", "release", "judged", "unjudged")
 
 
 class Journal:
-    """The journal of one filter.
+    """The journal of one filter, in its folder.
+
+    `surebayes.filter.shared.journal.SharedJournal` has the same methods for a journal that several hosts share.
 
     Parameters
     ----------
@@ -79,6 +82,8 @@ class Journal:
         Whether to open for writing; False leaves no trace in the folder and needs only read permission.
     page : int
         Bytes of a page of a new journal.
+    facts : dict, optional
+        Facts of the journal that a new one is a copy of, with its ID and its key.
 
     Attributes
     ----------
@@ -86,9 +91,20 @@ class Journal:
         The journal's unique ID.
     keeps_content : bool
         Whether rows keep the content of messages; otherwise their columns.
+    is_shared : bool
+        Whether other hosts add rows, too.
     """
 
-    def __init__(self, folder: str, create: bool = False, write: bool = True, page: int = journal_file.PAGE) -> None:
+    is_shared = False
+
+    def __init__(
+        self,
+        folder: str,
+        create: bool = False,
+        write: bool = True,
+        page: int = journal_file.PAGE,
+        facts: dict[str, str] | None = None,
+    ) -> None:
         self.path = os.path.join(folder, NAME)
         self.folder, self.writes = folder, write
         if not create:
@@ -101,7 +117,7 @@ class Journal:
         self._place = stat.st_dev, stat.st_ino
         self.version = VERSION
         try:
-            self._check(create)
+            self._check(create, facts)
         except BaseException:
             self._db.close()
             raise
@@ -110,11 +126,11 @@ class Journal:
 
     # ---- the file
 
-    def _check(self, create: bool) -> None:
+    def _check(self, create: bool, given: dict[str, str] | None) -> None:
         """Read the journal's facts; refuse a foreign file, or one of a later release."""
         with errors_named(self.path, is_known=False):
             if create:
-                self._create()
+                self._create(given)
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
             if version > VERSION:
                 raise NewerModel(
@@ -141,12 +157,13 @@ class Journal:
         self.id = str(facts["id"])
         self.facts = facts
 
-    def _create(self) -> None:
+    def _create(self, facts: dict[str, str] | None) -> None:
         self._db.execute("BEGIN IMMEDIATE")
         self._db.execute(journal_file.FACTS)
         self._db.execute(journal_file.EVENTS)
         self._db.execute("INSERT INTO facts VALUES ('id', ?)", (os.urandom(4).hex(),))
         self._make_indexes()
+        self._db.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", (facts or {}).items())
         self._db.execute(f"PRAGMA user_version={VERSION}")
         self._db.execute("COMMIT")
 
@@ -213,6 +230,18 @@ class Journal:
         self.set_fact("other keys", " ".join(sorted(foreign)))
 
     # ---- adding rows
+
+    @contextlib.contextmanager
+    def locked(self, wait: float, guard: contextlib.AbstractContextManager[object]) -> Iterator[None]:
+        """Hold the right to add rows; the caller holds the folder's lock, which is all that a journal in it needs.
+
+        `guard` is held while rows of other hosts are added to the folder.
+        """
+        yield
+
+    def pull(self, guard: contextlib.AbstractContextManager[object]) -> int:
+        """Take new rows of other hosts; return their number. The folder's lock is held."""
+        return 0
 
     def begin(self) -> int:
         """Begin the transaction that `append` commits or `cancel` ends; return the number of the last row."""
@@ -416,6 +445,49 @@ class Journal:
     def erased(self) -> set[int]:
         """Return the rows whose content was erased."""
         return {event.source or 0 for event in self.of_actions("erase")}
+
+    def rows_after(self, seq: int, most: int) -> Iterator[list[Row]]:
+        """Yield the rows after a number as they are in the table, up to `most` at a time."""
+        columns = ", ".join(map(self._column, NAMES))
+        while True:
+            with errors_named(self.path):
+                query = f"SELECT {columns} FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
+                rows = self._db.execute(query, (seq, most)).fetchall()
+            if not rows:
+                return
+            yield rows
+            seq = rows[-1][0]
+
+    def checks_at(self, seq: int) -> tuple[int, int | None] | None:
+        """Return the own and the running checksum of a row; None if there is no such row."""
+        with errors_named(self.path):
+            query = f"SELECT head_check, {self._column('chain')} FROM events WHERE seq = ?"
+            found: tuple[int, int | None] | None = self._db.execute(query, (seq,)).fetchone()
+        return found
+
+    def blanked(self, rows: Iterable[int | None]) -> set[int]:
+        """Return those of some rows whose content was erased."""
+        query = "SELECT 1 FROM events WHERE seq = ? AND length(body) = 0 AND body_check != 0"
+        with errors_named(self.path):
+            return {seq for seq in rows if seq is not None and self._db.execute(query, (seq,)).fetchone()}
+
+    def to_blank(self) -> list[int]:
+        """Return the rows that were erased, by another host, and still have their content."""
+        query = "SELECT 1 FROM events WHERE seq = ? AND length(body) > 0"
+        with errors_named(self.path):
+            return [seq for seq in sorted(self.erased()) if self._db.execute(query, (seq,)).fetchone()]
+
+    def blank(self, rows: Sequence[int]) -> None:
+        """Erase the content of rows with zeros."""
+        with errors_named(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._db.executemany("UPDATE events SET body = x'' WHERE seq = ?", [(seq,) for seq in rows])
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+        self.settle()
 
     def body(self, seq: int) -> bytes:
         """Return the body of a row, checked."""

@@ -1,0 +1,261 @@
+"""Filters of several hosts: moving a journal into a database and back, and joining one that is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from surebayes.errors import BadInput, BadModel
+from surebayes.filter import archive
+from surebayes.filter.session import WAIT, Session
+from surebayes.filter.shared import database
+from surebayes.filter.shared.address import (
+    checked_url,
+    is_shared,
+    read_url,
+    remove_url,
+    without_password,
+    write_url,
+)
+from surebayes.filter.shared.journal import SharedJournal, name_of
+from surebayes.filter.store.journal import Journal
+from surebayes.persist.folder import checked_entry, locked, put_pieces
+from surebayes.persist.leftovers import scratch_folder
+from surebayes.persist.manifest import NAME as MANIFEST
+
+Progress = Callable[[str, int, "int | None"], None]
+SNAPSHOT_AFTER = 5000
+"""Rows after the last snapshot from which `sync` stores a new one: a joining host replays the rows after it."""
+
+
+def share(path: str, url: str, progress: Progress | None = None) -> dict[str, Any]:
+    """Move the journal of a filter into a database, where other hosts can join it.
+
+    Rows that are there already stay: after an interruption the same call continues. A folder that is a copy of one which
+    shares the journal joins it, unless lessons were added to both.
+
+    Returns
+    -------
+    dict
+        "journal": its name in the database; "rows": its rows; "moved": how many were moved by this call.
+    """
+    checked_url(url)
+    database.make_tables(url)
+    session = Session.open(path)
+    try:
+        with session.exclusive():
+            session.ready_to_write().write_all()
+            session.write_model()
+            journal = session.open_journal()
+            if any(event.action == "bulk" for event in journal.of_actions("bulk", "rebuild")):
+                raise BadInput(
+                    f"{path!r} has counts of messages that were learnt without a journal, which other hosts can't read "
+                    "in it. Train a new filter with `--journal`."
+                )
+            journal.mark_rows()
+            moved = _copied_there(journal, url, progress)
+            with database.lent(url) as connection, database.named_errors(url):
+                number = database.journal_number(connection, name_of(journal.facts)) or 0
+                rows = database.last_row(connection, number)
+                if rows == journal.last():
+                    _put_snapshot(session, url, number)
+            write_url(path, url)
+            name = name_of(journal.facts)
+    finally:
+        session.close()
+    if rows > 0:
+        with _opened(path) as again:
+            again.sync()
+    return {"journal": name, "rows": rows, "moved": moved}
+
+
+def _opened(path: str) -> Any:
+    from contextlib import closing
+
+    return closing(Session.open(path))
+
+
+def _copied_there(journal: Journal, url: str, progress: Progress | None) -> int:
+    """Add the rows of a journal that the database doesn't have; BadInput where both have rows of their own."""
+    moved, total = 0, journal.last()
+    with database.lent(url) as connection, database.named_errors(url):
+        name = name_of(journal.facts)
+        number = database.journal_number(connection, name, make=True)
+        assert number is not None
+        database.lock(connection, number, WAIT)
+        try:
+            there = database.last_row(connection, number)
+            common = min(there, total)
+            if common and not _same_row(connection, number, journal, common):
+                raise BadInput(
+                    f"{journal.folder!r} and {without_password(url)} have the same journal with different rows: both "
+                    "learnt since they were copied. Join the database with a new folder, and teach it the lessons."
+                )
+            known = database.facts(connection, number)
+            database.add_facts(connection, number, {n: v for n, v in journal.facts.items() if known.get(n) != v})
+            for rows in journal.rows_after(there, database.CHUNK):
+                try:
+                    database.append(connection, number, name, rows)
+                except ValueError as error:
+                    raise BadInput(f"{error} A row of {journal.path} has one.") from None
+                moved += len(rows)
+                if progress is not None:
+                    progress("moving rows", there + moved, total)
+        finally:
+            database.unlock(connection, number)
+    return moved
+
+
+def _same_row(connection: Any, number: int, journal: Journal, seq: int) -> bool:
+    query = "SELECT head_check, chain FROM surebayes.events WHERE journal = %s AND seq = %s"
+    there = connection.execute(query, (number, seq)).fetchone()
+    return bool(there == journal.checks_at(seq))
+
+
+def _put_snapshot(session: Session, url: str, number: int) -> None:
+    """Store the model's files in the database; the folder's lock is held."""
+    manifest = session.folder.manifest()
+    names = [MANIFEST, *[checked_entry(entry)[0] for entry in manifest.files.values()]]
+    files = [(name, os.path.join(session.path, name)) for name in names]
+    with database.lent(url) as connection, database.named_errors(url):
+        database.put_snapshot(connection, number, manifest.place.absorbed, files)
+
+
+def unshare(path: str) -> int:
+    """Make the copy of a shared journal the folder's own again; return its rows. The database keeps its journal."""
+    session = Session.open(path)
+    try:
+        with session.exclusive():  # with every row of the other hosts
+            session.ready_to_write()
+            session.write_model()
+            rows = session.reading().last()
+            remove_url(path)
+    finally:
+        session.close()
+    return rows
+
+
+# ---------------------------------------------------------------------- joining
+
+
+def join(path: str, url: str, name: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
+    """Make a folder for another host of a shared journal: the latest snapshot of the model, and every row.
+
+    Parameters
+    ----------
+    path : str
+        The new folder.
+    url : str
+        The database.
+    name : str, optional
+        The journal's name there, or its beginning; needed where there are several.
+    progress : callable, optional
+        Called now and then with the step, the rows done, and of how many.
+
+    Returns
+    -------
+    dict
+        "journal": its name; "rows": its rows.
+    """
+    checked_url(url)
+    archive.check_new(path)
+    beside = os.path.dirname(os.path.abspath(path))
+    os.makedirs(beside, exist_ok=True)
+    with database.lent(url) as connection, database.named_errors(url):
+        database.check(connection, url)
+        number, full = _named(database.journals(connection), name, url)
+        with scratch_folder(beside, "join") as scratch:
+            rows = _copied_here(connection, number, full, scratch, url, progress)
+            archive.put_in_place(scratch, path)
+    return {"journal": full, "rows": rows}
+
+
+def _named(journals: list[tuple[int, str]], name: str | None, url: str) -> tuple[int, str]:
+    found = [(number, full) for number, full in journals if name is None or full.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join(full for _, full in journals[:10]) or "none"
+    wanted = "has no journal" if not found else "has several journals"
+    raise BadInput(f"{without_password(url)} {wanted}{'' if name is None else f' {name!r}'}: {listed}. Name one.")
+
+
+def _copied_here(
+    connection: Any, number: int, name: str, folder: str, url: str, progress: Progress | None
+) -> int:
+    """Fill a folder with the latest snapshot and every row of a journal; checked like any archive."""
+    facts = database.facts(connection, number)
+    if name_of({"id": facts.get("id", ""), "key": facts.get("key", "")}) != name:
+        raise BadModel(f"The journal {name} in {without_password(url)} has lost its facts. Restore it from a copy.")
+    Journal(folder, create=True, facts=facts).close()
+    seq, total = database.snapshot_row(connection, number), database.last_row(connection, number)
+    if seq < 0:
+        raise BadModel(
+            f"The journal {name} in {without_password(url)} has no snapshot yet. Run `surebayes sync` on a host that "
+            "shares it, then try again."
+        )
+
+    def put(file: str, pieces: Iterator[bytes]) -> None:
+        if file != MANIFEST:
+            checked_entry({"file": file, "size": 1, "sha256": ""})
+        put_pieces(folder, file, pieces)
+
+    database.read_snapshot(connection, number, seq, put)
+    archive.set_config(folder)
+    write_url(folder, url)
+    journal = SharedJournal(folder, url)
+    try:
+        import threading
+
+        with locked(folder):
+            journal.pull(threading.RLock(), progress and (lambda done: progress("copying rows", done, total)))
+    finally:
+        journal.close()
+    opened = Session.open(folder)
+    try:
+        opened.loaded_state()
+        opened.absorb()
+        rows = opened.reading().last()
+    finally:
+        opened.close()
+    return rows
+
+
+# ---------------------------------------------------------------------- state
+
+
+def status(session: Session) -> dict[str, Any] | None:
+    """Return the state of a shared journal: its URL without the password, rows here and there; None if not shared."""
+    path = session.path
+    if not is_shared(path):
+        return None
+    url = read_url(path)
+    about: dict[str, Any] = {"url": without_password(url), "rows": session.reading(refresh=True).last()}
+    try:
+        with database.lent(url) as connection, database.named_errors(url):
+            database.check(connection, url)
+            name = name_of(session.reading().facts)
+            number = database.journal_number(connection, name)
+            if number is None:
+                raise BadModel(f"{without_password(url)} has no journal {name}.")
+            there = database.last_row(connection, number)
+        about |= {"journal": name, "reached": True, "behind": max(there - about["rows"], 0), "problem": ""}
+    except (OSError, ValueError, Exception) as error:  # noqa: BLE001 - whatever it is, the status shows it
+        about |= {"reached": False, "behind": None, "problem": str(error)}
+    return about
+
+
+def sync(session: Session) -> dict[str, Any]:
+    """Take the rows of other hosts, and store a snapshot of the model where the last one is old."""
+    rows = session.sync()
+    url = read_url(session.path)
+    with session.exclusive():
+        journal = session.open_journal()
+        number = journal.number if isinstance(journal, SharedJournal) else 0
+        with database.lent(url) as connection, database.named_errors(url):
+            behind = journal.last() - database.snapshot_row(connection, number)
+        if behind >= SNAPSHOT_AFTER or behind > journal.last():
+            session.ready_to_write().write_all()
+            session.write_model()
+            _put_snapshot(session, url, number)
+    return {"rows": rows, "last": journal.last()}

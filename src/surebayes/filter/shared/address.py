@@ -1,0 +1,82 @@
+"""The file that names the database of a shared journal.
+
+Whoever may read the folder may read the file, as it has to be for everybody who teaches. A password in the URL is better
+kept in `~/.pgpass` or in a service file, where the folder is shared. Messages show the URL without the password.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+
+from surebayes.errors import BadConfig, BadModel
+from surebayes.persist.folder import flush_folder, put
+
+NAME = "journal.url"
+VARIABLE = "SUREBAYES_JOURNAL_URL"
+"""The environment variable with another URL for the same database, such as that of a role that may erase."""
+SCHEMES = ("postgresql://", "postgres://")
+_MOST = 4096
+_PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^@]*(?=@)")
+_PARAMETER = re.compile(r"([?&](?:password|sslpassword)=)[^&]*", re.IGNORECASE)
+
+
+def is_shared(folder: str) -> bool:
+    """Whether the journal of a folder is a copy of one in a database."""
+    return os.path.exists(os.path.join(folder, NAME))
+
+
+def checked_url(url: str) -> str:
+    """Return the URL of a database; BadConfig for any other text.
+
+    Examples
+    --------
+    >>> checked_url("postgresql://mail@db.example.org/filters")
+    'postgresql://mail@db.example.org/filters'
+    >>> checked_url("mysql://db/filters")
+    Traceback (most recent call last):
+    surebayes.errors.BadConfig: A journal's URL begins with postgresql://. Got 'mysql://db/filters'.
+    """
+    if not url.startswith(SCHEMES):
+        raise BadConfig(f"A journal's URL begins with postgresql://. Got {without_password(url)!r}.")
+    if len(url) > _MOST or not url.isprintable():
+        raise BadConfig(f"A journal's URL has at most {_MOST:,} printable characters. Got {len(url):,}.")
+    return url
+
+
+def without_password(url: str) -> str:
+    """Return a URL without its password, for messages.
+
+    Examples
+    --------
+    >>> without_password("postgresql://mail:secret@db/filters?sslpassword=hidden&sslmode=require")
+    'postgresql://mail:***@db/filters?sslpassword=***&sslmode=require'
+    """
+    return _PARAMETER.sub(r"\1***", _PASSWORD.sub(r"\1:***", url))
+
+
+def read_url(folder: str) -> str:
+    """Return the URL of a folder's database: that of the environment, or that of the folder."""
+    with contextlib.suppress(KeyError):
+        return checked_url(os.environ[VARIABLE])
+    path = os.path.join(folder, NAME)
+    with open(path, encoding="utf-8", errors="replace") as file:
+        url = file.read(_MOST + 2).strip()
+    try:
+        return checked_url(url)
+    except BadConfig as error:
+        raise BadModel(f"{path} is damaged: {error} Write it again with `surebayes migrate --journal URL`.") from None
+
+
+def write_url(folder: str, url: str) -> None:
+    """Write the file in one step, with the permissions of the folder."""
+    put(folder, NAME, (checked_url(url) + "\n").encode())
+    flush_folder(folder)
+
+
+def remove_url(folder: str) -> None:
+    """Remove the file: the folder's journal is its own again."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(folder, NAME))
+    flush_folder(folder)

@@ -1,0 +1,315 @@
+"""A journal in PostgreSQL: every host adds rows there, and reads them from a copy in its own folder.
+
+The copy is the SQLite file of any other folder and is always a beginning of the journal in the database. So all reading,
+and judging above all, needs no database. A host adds rows while it holds the journal's lock in the database and its copy
+has every row there: rows are numbered in the order of their commits, without gaps, and a host that asks for the rows
+after its last one never misses a late commit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from binascii import crc32
+from hashlib import blake2b
+
+from surebayes.errors import BadModel, Busy, JournalAway
+from surebayes.filter.shared import database
+from surebayes.filter.shared.address import read_url, without_password
+from surebayes.filter.store.events import COLUMNS, ENCODED, NAMES, chained, event_of
+from surebayes.filter.store.journal import _INSERT, Journal
+from surebayes.filter.store.journal_file import errors_named
+from surebayes.kernels import kernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from psycopg import Connection
+
+    from surebayes.filter.store.events import Row
+
+_AT = {name: place for place, name in enumerate(NAMES)}
+_HEAD = [_AT[column.name] for column in COLUMNS if column.in_checksum]
+_OWN_FACTS = ("id", "key")
+"""Facts that a copy is made with; they never change."""
+
+
+class CommitUnknown(JournalAway):
+    """The connection broke during a commit: the database may have the rows or not.
+
+    Attributes
+    ----------
+    row : (int, int, int)
+        Number, own checksum and running checksum of the last row, by which `SharedJournal.has` finds it.
+    """
+
+    def __init__(self, message: str, row: tuple[int, int, int]) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+def name_of(facts: dict[str, str]) -> str:
+    """Return the name of a journal in the database: its ID and a digest of its key, since IDs are short.
+
+    Examples
+    --------
+    >>> name_of({"id": "0a1b2c3d", "key": "00"})
+    '0a1b2c3d-c2ba7d1c2a0ab0ed'
+    """
+    return f"{facts['id']}-{blake2b(facts['key'].encode(), digest_size=8).hexdigest()}"
+
+
+class SharedJournal(Journal):
+    """The journal of a filter that several hosts share.
+
+    Attributes
+    ----------
+    url : str
+        The database.
+    name : str
+        The journal's name there.
+    sent : list of bytes
+        Keys of spooled lessons in the next commit; a lesson whose key is in the database has been counted.
+    """
+
+    is_shared = True
+
+    def __init__(self, folder: str, url: str | None = None) -> None:
+        super().__init__(folder)
+        self.url = read_url(folder) if url is None else url
+        self.name = name_of(self.facts)
+        self.sent: list[bytes] = []
+        self.number = 0
+        self._connection: Connection | None = None
+        self._lease: contextlib.ExitStack | None = None
+
+    # ---- the lock
+
+    @contextlib.contextmanager
+    def locked(self, wait: float, guard: contextlib.AbstractContextManager[object]) -> Iterator[None]:
+        """Hold the journal's lock in the database, with every row in the copy.
+
+        Raises
+        ------
+        JournalAway
+            Where the database can't be reached.
+        Busy
+            Where another host holds the lock for `wait` seconds.
+        """
+        with contextlib.ExitStack() as held:
+            self._take(held, wait)
+            try:
+                self._pull(guard)
+                yield
+            finally:
+                self._connection, self._lease = None, None
+                self.sent = []
+
+    def _take(self, held: contextlib.ExitStack, wait: float) -> None:
+        """Connect and take the lock; once more where an idle connection turns out to be dead."""
+        for fresh in (False, True):
+            with contextlib.ExitStack() as lease:
+                try:
+                    connection = lease.enter_context(database.lent(self.url, fresh))
+                    with database.named_errors(self.url):
+                        self._find(connection)
+                        database.lock(connection, self.number, wait)
+                except JournalAway:
+                    if fresh:
+                        raise
+                    continue
+                lease.callback(database.unlock, connection, self.number)
+                self._connection = connection
+                self._lease = held.enter_context(lease.pop_all())
+                return
+
+    def _find(self, connection: Connection) -> None:
+        if not self.number:
+            database.check(connection, self.url)
+            number = database.journal_number(connection, self.name)
+            if number is None:
+                raise BadModel(
+                    f"{without_password(self.url)} has no journal {self.name}. Name its database, or add the journal "
+                    "with `surebayes migrate --journal URL`."
+                )
+            self.number = number
+
+    @property
+    def _locked_connection(self) -> Connection:
+        if self._connection is None:
+            raise Busy(f"The journal of {self.folder!r} is changed without its lock in the database. Try again.")
+        return self._connection
+
+    # ---- rows of other hosts
+
+    def pull(
+        self, guard: contextlib.AbstractContextManager[object], progress: Callable[[int], None] | None = None
+    ) -> int:
+        """Copy new rows from the database without its lock; return their number. The folder's lock is held."""
+        for fresh in (False, True):
+            try:
+                with database.lent(self.url, fresh) as connection, database.named_errors(self.url):
+                    self._find(connection)
+                    self._connection = connection
+                    try:
+                        return self._pull(guard, progress)
+                    finally:
+                        self._connection = None
+            except JournalAway:
+                if fresh:
+                    raise
+        return 0
+
+    def _pull(
+        self, guard: contextlib.AbstractContextManager[object], progress: Callable[[int], None] | None = None
+    ) -> int:
+        """Copy the rows after the last one, each checked; `guard` is held while they are written."""
+        connection, added = self._locked_connection, 0
+        with guard:
+            last = self.last()
+            anchor, chain = self.checks_at(last), self.chain_at(last) or 0
+        with database.named_errors(self.url):
+            for rows in database.rows_from(connection, self.number, max(last, 1)):
+                if anchor is not None:  # the last row here must be the same there
+                    if (rows[0][_AT["head_check"]], rows[0][_AT["chain"]]) != anchor or rows[0][0] != last:
+                        raise self._unlike(last)
+                    anchor = None
+                    del rows[0]
+                if rows:
+                    chain = self._checked(rows, last + added, chain)
+                    with guard:
+                        self._add(rows)
+                    added += len(rows)
+                    if progress is not None:
+                        progress(last + added)
+            if anchor is not None:
+                raise self._unlike(last)
+            if added:
+                self._take_facts(connection, guard)
+        return added
+
+    def _unlike(self, last: int) -> BadModel:
+        return BadModel(
+            f"The journal in {without_password(self.url)} is not the one that {self.folder!r} was copied from: row "
+            f"{last:,} is missing or different. If the database was restored from an older copy, restore a newer one; "
+            "otherwise join the database again with a new folder."
+        )
+
+    def _checked(self, rows: Sequence[Row], last: int, chain: int) -> int:
+        """Check the numbers and checksums of rows of the database; return the running checksum after them."""
+        heads = [tuple([row[at] for at in _HEAD]) for row in rows]
+        checks, _ = kernel("pool").row_checks(heads, 0)
+        body, check, body_check, running = _AT["body"], _AT["head_check"], _AT["body_check"], _AT["chain"]
+        checksum = kernel("pool").checksum
+        for place, (row, own) in enumerate(zip(rows, checks)):
+            right = row[0] == last + 1 + place
+            if right and row[check] >> 32 == ENCODED:
+                right = own == row[check] & 0xFFFFFFFF
+                chain = _after(own, chain)
+            elif right:
+                event = event_of(row)
+                right, chain = event.true_form() is not None, chained(event, chain)
+            right = right and row[running] in (None, chain)
+            if not right or (row[body] and checksum(row[body]) != row[body_check]):
+                raise BadModel(
+                    f"Row {last + 1 + place:,} of the journal in {without_password(self.url)} is damaged or missing. "
+                    "Restore the database from a copy."
+                )
+        return chain
+
+    def _add(self, rows: Sequence[Row]) -> None:
+        with errors_named(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._db.executemany(_INSERT, rows)
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+
+    def _take_facts(self, connection: Connection, guard: contextlib.AbstractContextManager[object]) -> None:
+        found = database.facts(connection, self.number)
+        with guard:
+            for name, value in found.items():
+                if name not in _OWN_FACTS:
+                    super().set_fact(name, value)
+
+    # ---- adding rows
+
+    def set_fact(self, name: str, value: str) -> None:
+        """Store a fact about the journal as a whole, here and in the database."""
+        if self.facts.get(name) != value and self._connection is not None:
+            with database.named_errors(self.url):
+                database.add_facts(self._connection, self.number, {name: value})
+        super().set_fact(name, value)
+
+    def append_rows(self, rows: Sequence[Row], blank: Sequence[int] = ()) -> None:
+        """Add rows in the database, then in the copy; on return both have them."""
+        connection = self._locked_connection
+        with errors_named(self.path):
+            try:
+                if not self._db.in_transaction:
+                    self.begin()
+                if self._begun_at + 1 != rows[0][0]:
+                    raise Busy(f"{self.path} was changed by a process without its lock. Try again.")
+                self._db.executemany(_INSERT, rows)
+                self._db.executemany("UPDATE events SET body = x'' WHERE seq = ?", [(seq,) for seq in blank])
+                self._commit_there(connection, rows, blank)
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _commit_there(self, connection: Connection, rows: Sequence[Row], blank: Sequence[int]) -> None:
+        """Add rows to the database; where the connection breaks, find out whether they are there."""
+        try:
+            with database.named_errors(self.url):
+                database.append(connection, self.number, self.name, rows, blank, self.sent)
+        except JournalAway as error:
+            last = rows[-1][0], rows[-1][_AT["head_check"]], rows[-1][_AT["chain"]]
+            if not connection.closed and connection.info.transaction_status.name == "IDLE":
+                raise  # the server refused, and the connection stands: nothing was added
+            if not self._was_committed(last, error):
+                raise
+        self.sent = []
+
+    def _was_committed(self, row: tuple[int, int, int], cause: JournalAway) -> bool:
+        """Whether a commit on a broken connection has arrived; CommitUnknown where nobody answers.
+
+        Whoever gets the lock knows that the broken connection has ended, and with it the commit.
+        """
+        lease = self._lease
+        try:
+            database.forget_failures()
+            assert lease is not None
+            connection = lease.enter_context(database.lent(self.url, True))
+            with database.named_errors(self.url):
+                database.lock(connection, self.number, database.PATIENCE)
+                lease.callback(database.unlock, connection, self.number)
+                self._connection = connection
+                return self._has(connection, row)
+        except (Busy, PermissionError):
+            raise CommitUnknown(
+                f"{cause} The connection broke during a commit: the lesson may be counted already. Teach it again; "
+                "a known message counts once.", row,
+            ) from None  # fmt: skip
+
+    def has(self, row: tuple[int, int, int]) -> bool:
+        """Whether the database has a row of an unknown commit; the lock is held."""
+        with database.named_errors(self.url):
+            return self._has(self._locked_connection, row)
+
+    def _has(self, connection: Connection, row: tuple[int, int, int]) -> bool:
+        query = "SELECT head_check, chain FROM surebayes.events WHERE journal = %s AND seq = %s"
+        found = connection.execute(query, (self.number, row[0])).fetchone()
+        return found is not None and tuple(found) == row[1:]
+
+    def is_sent(self, key: bytes) -> bool:
+        """Whether a lesson with this key has been counted; the lock is held."""
+        with database.named_errors(self.url):
+            return database.is_sent(self._locked_connection, self.number, key)
+
+
+def _after(check: int, chain: int) -> int:
+    return crc32(check.to_bytes(4, "little"), chain)

@@ -1,0 +1,76 @@
+"""Tables of shared journals in a database: SQL, its versions, and the roles that use it."""
+
+from __future__ import annotations
+
+from surebayes.filter.store.events import COLUMNS
+
+VERSION = 1
+"""The version of the tables."""
+
+_TYPES = {"INTEGER": "bigint", "TEXT": "text", "REAL": "double precision", "BLOB": "bytea"}
+
+
+def _column(declared: str) -> str:
+    kind, _, more = declared.replace(" PRIMARY KEY", " NOT NULL").partition(" ")
+    return f"{_TYPES[kind]} {more}".rstrip()
+
+
+_EVENTS = ",\n  ".join(f"{column.name} {_column(column.declared)}" for column in COLUMNS)
+
+TABLES_1 = f"""
+CREATE SCHEMA IF NOT EXISTS surebayes;
+CREATE TABLE surebayes.version (version integer NOT NULL);
+CREATE TABLE surebayes.journals (
+  journal integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  name text NOT NULL UNIQUE
+);
+CREATE TABLE surebayes.facts (
+  journal integer NOT NULL REFERENCES surebayes.journals,
+  number bigint GENERATED ALWAYS AS IDENTITY,
+  name text NOT NULL,
+  value text NOT NULL,
+  PRIMARY KEY (journal, number)
+);
+CREATE TABLE surebayes.events (
+  journal integer NOT NULL REFERENCES surebayes.journals,
+  {_EVENTS},
+  PRIMARY KEY (journal, seq)
+);
+ALTER TABLE surebayes.events ALTER COLUMN body SET STORAGE EXTERNAL;
+CREATE TABLE surebayes.sent (
+  journal integer NOT NULL REFERENCES surebayes.journals,
+  key bytea NOT NULL,
+  PRIMARY KEY (journal, key)
+);
+CREATE TABLE surebayes.snapshots (
+  journal integer NOT NULL REFERENCES surebayes.journals,
+  seq bigint NOT NULL,
+  part integer NOT NULL,
+  file text NOT NULL,
+  content bytea NOT NULL,
+  PRIMARY KEY (journal, seq, part)
+);
+ALTER TABLE surebayes.snapshots ALTER COLUMN content SET STORAGE EXTERNAL;
+"""
+"""Rows of the journal are numbered by their writer, which holds the journal's lock and has read all rows before: the
+number after the last. So whoever reads a row can read every row before it."""
+
+STEPS = (TABLES_1,)
+"""SQL of each version, from the version before."""
+
+ROLES = """\
+-- The roles of a database of shared journals. Run it as the owner of the tables, after `surebayes migrate` has made them.
+-- surebayes_append: what every host needs. surebayes_erase: what `surebayes erase` needs as well.
+CREATE ROLE surebayes_append NOLOGIN;
+CREATE ROLE surebayes_erase NOLOGIN IN ROLE surebayes_append;
+GRANT USAGE ON SCHEMA surebayes TO surebayes_append;
+GRANT SELECT ON ALL TABLES IN SCHEMA surebayes TO surebayes_append;
+GRANT INSERT ON surebayes.journals, surebayes.facts, surebayes.events, surebayes.sent, surebayes.snapshots
+  TO surebayes_append;
+GRANT UPDATE (body) ON surebayes.events TO surebayes_erase;
+GRANT DELETE ON surebayes.snapshots TO surebayes_erase;
+-- A role for a host, and one for the person who erases:
+--   CREATE ROLE mail1 LOGIN PASSWORD '...' IN ROLE surebayes_append;
+--   CREATE ROLE privacy LOGIN PASSWORD '...' IN ROLE surebayes_erase;
+"""
+"""SQL for roles with the least rights."""
