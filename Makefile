@@ -6,7 +6,7 @@ PACKAGE := $(VENV)/.surebayes-package
 STAMP := $(VENV)/.surebayes-tools
 KERNELS := $(VENV)/.surebayes-kernels
 
-.PHONY: setup demo kernels quick generated test test-slow test-scikit-learn test-faults test-spark test-integration test-page check bench
+.PHONY: setup demo kernels quick generated test test-slow test-scikit-learn test-faults test-spark test-integration test-page test-postgres check bench
 .PHONY: bench-cluster clean sanitize fuzz fuzz-kernels build/sanitize bench-peers format-c docs dist test-sdist test-site changelog bench-check newcomer
 
 # The C code: a kernel is one file, or a folder of files of one idea each.
@@ -64,6 +64,12 @@ test-integration: setup
 	  dpkg -x exim4-daemon-heavy_*.deb root; } || echo "no exim: its test is skipped"; }
 	id Debian-exim >/dev/null 2>&1 || useradd --system --no-create-home --shell /usr/sbin/nologin Debian-exim
 	$(BIN)/python -m pytest -m integration tests/integration
+
+# A journal that hosts share, on a PostgreSQL of Debian's package that the tests start on a unix socket.
+test-postgres: setup
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || DEBIAN_FRONTEND=noninteractive apt-get install -y \
+	  --no-install-recommends postgresql || echo "no PostgreSQL: tests that need it are skipped"
+	$(BIN)/python -m pytest -n 2 -m postgres tests/filter/shared tests/cli/test_cli_hosts.py
 
 # The page in a browser: Chromium from Debian's package, driven by playwright; axe-core from the registry of npm finds what
 # somebody couldn't read.

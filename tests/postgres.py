@@ -57,6 +57,8 @@ class Server:
                 f"fsync={fsync}\nlisten_addresses=''\nunix_socket_directories='{self.folder}'\nmax_connections=60\n"
                 "shared_buffers=16MB\nmax_wal_size=256MB\nautovacuum=off\n"
             )
+        with open(f"{self.data}/pg_hba.conf", "w") as file:
+            file.write("local all guarded scram-sha-256\nlocal all all trust\n")
         self.start()
         self._databases = 0
 
@@ -109,10 +111,21 @@ class Server:
                 cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else None
 
+    def sql_as(self, user, database, statement):
+        """Run a statement as another role."""
+        import psycopg
+
+        with psycopg.connect(self.url(database, user), autocommit=True) as connection:
+            connection.execute(statement)
+
     def cut(self, database=None):
         """End the connections of clients."""
         only = f"AND datname = '{database}'" if database else ""
-        self.sql("postgres", f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' {only}")
+        self.sql(
+            "postgres",
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            f"WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' {only}",
+        )
 
     def pids(self):
         """Return the numbers of the server's processes, the parent first."""

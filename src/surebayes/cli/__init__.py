@@ -54,6 +54,7 @@ commands.commands = Lazily(
     config="config",
     backup="export import=import_ dump restore completion",
     serve="serve",
+    hosts="migrate join sync",
     demo="demo",
     **{"research.compare": "compare", "research.corpora": "corpora", "research.reproduce": "reproduce"},
 )

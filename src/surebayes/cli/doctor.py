@@ -117,6 +117,7 @@ _EXTRAS = (
     ("corpora", "pyarrow", "Parquet files"),
     ("server", "starlette", "`serve` and `doctor --mail`"),
     ("receipts", "cryptography", "`--receipt` and `verify`"),
+    ("postgres", "psycopg", "journals that several hosts share"),
 )
 
 

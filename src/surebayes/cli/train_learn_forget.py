@@ -14,7 +14,9 @@ from surebayes.cli.shared import persons as _shared
 from surebayes.cli.shared import positive as _positive
 from surebayes.cli.shared import receipts as _receipts
 from surebayes.cli.shared import show as _show
-from surebayes.cli.shared.command import TEACH, Command, model_option, option, setting
+from surebayes.cli.shared.command import TEACH, Command, ParamType, model_option, option, setting
+from surebayes.errors import BadInput
+from surebayes.filter import settings
 from surebayes.filter.options import AS
 from surebayes.filter.quick.lessons import about_set_aside
 from surebayes.guarantees.positive_class import positive_of
@@ -29,11 +31,29 @@ if TYPE_CHECKING:
     from surebayes.filter.filter import Filter
 
 
+class _Journal(ParamType):
+    """Type of `train --journal`: a word for yes or no, as in the settings, or a database's URL."""
+
+    name = "journal"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> bool | str:
+        """Return whether to keep a journal, or its URL."""
+        from surebayes.filter.shared.address import SCHEMES, checked_url
+
+        try:
+            if isinstance(value, str) and "://" in value:
+                return checked_url(value)
+            known: bool = settings.SETTINGS["journal"].checked(value)
+            return known
+        except settings.BadConfig as error:
+            self.fail(f"{error} Or give the URL of a database: {SCHEMES[0]}...", param, ctx)
+
+
 @click.command(
     cls=Command,
     person=TEACH,
     first=("model", "ham", "spam", "classes", "csv_files"),
-    sections={"Training": ("reserve", "renew", "journal", "dask")},
+    sections={"Training": ("reserve", "renew", "journal", "no_journal", "dask")},
     examples=(
         ("surebayes train -m ~/mail-filter --ham ~/Maildir --spam ~/Maildir/.Junk",
          "Train a spam filter from two Maildirs."),
@@ -42,6 +62,8 @@ if TYPE_CHECKING:
         ("surebayes train -m desk --class other=in.mbox --class invoice=invoices/ --class order=orders/",
          "Train three classes; the first is the negative class."),
         ("surebayes train -m ~/mine --base /srv/site --ham ~/Maildir", "Train a personal layer on a shared filter."),
+        ("surebayes train -m ~/mail-filter --journal postgresql://mail@db/filters --ham ~/Maildir --spam ~/Junk",
+         "Train a filter whose journal other hosts share."),
     ),
 )  # fmt: skip
 @model_option()
@@ -61,7 +83,22 @@ if TYPE_CHECKING:
 @setting("views")
 @setting("width")
 @setting("reserve")
-@setting("journal", about="Whether to keep a journal of these documents, which `forget`, `tune` and `rebuild` need.")
+@click.option(
+    "--journal",
+    "journal",
+    envvar="SUREBAYES_JOURNAL",
+    is_flag=False,
+    flag_value="yes",
+    default=True,
+    metavar="[URL]",
+    type=_Journal(),
+    help=(
+        "Keep a journal of these documents, which `forget`, `tune` and `rebuild` need. With a URL, "
+        "postgresql://USER@HOST/DATABASE, a new filter's journal is in that database, for other hosts to join. "
+        "Default: in the filter's folder."
+    ),
+)
+@click.option("--no-journal", is_flag=True, help="Keep no journal of these documents.")
 @click.option("--dask", metavar="SCHEDULER", help=(
     "Read the documents on a Dask cluster: the address of its scheduler, such as tcp://head:8786."
 ))  # fmt: skip
@@ -90,7 +127,12 @@ def train(
     from surebayes.mail.header_check import HeaderCheck
 
     inputs = _inputs.taken(options)
-    reserve, journal = options.pop("reserve"), options.pop("journal")
+    reserve, where = options.pop("reserve"), options.pop("journal")
+    url, journal = where if isinstance(where, str) else None, not options.pop("no_journal") and bool(where)
+    if url is not None and (base := options["base"] or _shared.site_of_person()):
+        raise click.UsageError(f"A layer's journal is in its folder. Leave out --journal URL, or --base {base}.")
+    if url is not None and not journal:
+        raise click.UsageError("--journal URL and --no-journal contradict each other. Leave one out.")
     new, base = not is_filter(model), options.pop("base") or _shared.site_of_person()
     if not new:
         inputs.allow_empty()
@@ -111,6 +153,8 @@ def train(
         with trained:
             if is_new and options["group"] is not None:
                 trained.share(options["group"])
+            if url is not None:
+                _share_journal(trained, model, url, is_new)
             if content is not None and not is_new:
                 trained.keep_content(content)
             _shared.limit(trained, options)
@@ -146,6 +190,18 @@ def train(
 
 _KIND = {"reader": "reader", "model": "views", "width": "width"}
 """What a filter is made with, and the options that say so; a layer has its base's unless they are given."""
+
+
+def _share_journal(trained: Filter, model: str, url: str, is_new: bool) -> None:
+    """Put the journal of a new filter into a database; an old one's must be there."""
+    from surebayes.filter import hosts
+    from surebayes.filter.store.journal_file import is_shared
+
+    if not is_new and not is_shared(model):
+        raise BadInput(
+            f"{model} has its journal in its folder. Move it first: surebayes migrate -m {model} --journal URL"
+        )
+    hosts.share(model, url)
 
 
 def _spread(scheduler: str | None) -> DaskSpread | None:
@@ -193,8 +249,6 @@ def _layer_made_or_opened(
 
 def _classes(inputs: _inputs.Inputs, positive: str | None) -> list[str]:
     """Return the classes of a new filter: ham before spam, else in order of appearance; the positive one last."""
-    from surebayes.errors import BadInput
-
     classes = inputs.sources.labels()
     if positive is not None and positive not in classes:
         raise BadInput(f"--positive {positive} is not a class of the data. Classes: {', '.join(classes)}.")

@@ -41,7 +41,7 @@ _BROKEN = (
 def export(session: Session, archive: str, comment: bytes = b"") -> None:
     """See `Filter.export`; `comment` becomes that of the zip file."""
     session.absorb(None)
-    with session.exclusive(), contextlib.ExitStack() as stack:
+    with session.exclusive(if_away=True), contextlib.ExitStack() as stack:
         copy = stack.enter_context(_copied(session.path, JOURNAL))
         session.open_journal().copy_to(copy)
         names = [checked_entry(entry)[0] for entry in session.folder.manifest().files.values()]

@@ -22,6 +22,7 @@ from surebayes.filter.session import Session
 from surebayes.filter.state import Features, State
 from surebayes.filter.store import contents
 from surebayes.filter.store.events import Lesson
+from surebayes.filter.store.journal_file import is_shared
 from surebayes.filter.verdict import Verdict
 from surebayes.filter.verdicts.audits import in_words
 from surebayes.filter.verdicts.memory import Memory
@@ -34,6 +35,7 @@ from surebayes.pool.specs import READERS, views_of
 if TYPE_CHECKING:
     import numpy as np
 
+    from surebayes.filter.following import Follower
     from surebayes.filter.layers.changes import LayerChanges
     from surebayes.filter.layers.on_base import Health
     from surebayes.filter.persons import Quota
@@ -96,6 +98,7 @@ class Filter:
         self._quota: Quota | None = None
         self._tradeoff: tuple[Any, dict[str, Any]] | None = None
         self._drift_watch: DriftWatch | None = None
+        self._follower: Follower | None = None
 
     @classmethod
     def create(
@@ -179,6 +182,9 @@ class Filter:
 
     def close(self) -> None:
         """Absorb all lessons and close the files."""
+        if self._follower is not None:
+            self._follower.stop()
+            self._follower = None
         self._recorder.close()
         self._session.close()
 
@@ -219,6 +225,26 @@ class Filter:
         This frees the memory of the previous model.
         """
         self._session.model()
+
+    def sync(self) -> int:
+        """Take over the lessons of the other hosts that share the journal; return the number of new rows.
+
+        Raises
+        ------
+        surebayes.errors.JournalAway
+            Where the database can't be reached.
+        """
+        return self._session.sync()
+
+    def follow(self) -> None:
+        """Take over the lessons of other hosts as they are committed, in a thread, until `close`.
+
+        Without a shared journal it does nothing.
+        """
+        if self._follower is None and is_shared(self.path):
+            from surebayes.filter.following import Follower
+
+            self._follower = Follower(self._session)
 
     def absorb(self, note: str | None = None) -> None:
         """Write the model with all lessons, so that `surebayes filter` sees them.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from surebayes.errors import BadInput, BadModel
+from surebayes.errors import BadInput, BadModel, SurebayesError
 from surebayes.filter import archive
 from surebayes.filter.session import WAIT, Session
 from surebayes.filter.shared import database
 from surebayes.filter.shared.address import (
     checked_url,
-    is_shared,
     read_url,
     remove_url,
     without_password,
@@ -20,9 +19,13 @@ from surebayes.filter.shared.address import (
 )
 from surebayes.filter.shared.journal import SharedJournal, name_of
 from surebayes.filter.store.journal import Journal
+from surebayes.filter.store.journal_file import is_shared
 from surebayes.persist.folder import checked_entry, locked, put_pieces
 from surebayes.persist.leftovers import scratch_folder
 from surebayes.persist.manifest import NAME as MANIFEST
+
+if TYPE_CHECKING:
+    from surebayes.filter.filter import Filter
 
 Progress = Callable[[str, int, "int | None"], None]
 SNAPSHOT_AFTER = 5000
@@ -32,8 +35,8 @@ SNAPSHOT_AFTER = 5000
 def share(path: str, url: str, progress: Progress | None = None) -> dict[str, Any]:
     """Move the journal of a filter into a database, where other hosts can join it.
 
-    Rows that are there already stay: after an interruption the same call continues. A folder that is a copy of one which
-    shares the journal joins it, unless lessons were added to both.
+    Rows that are there already stay: after an interruption the same call continues. A copy of a folder
+    that shares the journal joins it, unless lessons were added to both.
 
     Returns
     -------
@@ -42,8 +45,12 @@ def share(path: str, url: str, progress: Progress | None = None) -> dict[str, An
     """
     checked_url(url)
     database.make_tables(url)
+    if is_shared(path):
+        return _named_again(path, url)
     session = Session.open(path)
     try:
+        if session.current_state().settings.base is not None:
+            raise BadInput(f"{path!r} is a layer: its lessons stay in its folder. Move the journal of its base.")
         with session.exclusive():
             session.ready_to_write().write_all()
             session.write_model()
@@ -68,6 +75,25 @@ def share(path: str, url: str, progress: Progress | None = None) -> dict[str, An
         with _opened(path) as again:
             again.sync()
     return {"journal": name, "rows": rows, "moved": moved}
+
+
+def _named_again(path: str, url: str) -> dict[str, Any]:
+    """Give a folder that shares its journal another URL of the same database, such as one of another role."""
+    import threading
+
+    with locked(path):
+        journal = SharedJournal(path, url)
+        try:
+            with journal.locked(WAIT, threading.RLock()):
+                write_url(path, url)
+                return {"journal": journal.name, "rows": journal.last(), "moved": 0}
+        finally:
+            journal.close()
+
+
+def sync_of(opened: Filter) -> dict[str, Any]:
+    """Like `sync`, for an open Filter."""
+    return sync(opened._session)
 
 
 def _opened(path: str) -> Any:
@@ -111,6 +137,12 @@ def _same_row(connection: Any, number: int, journal: Journal, seq: int) -> bool:
     query = "SELECT head_check, chain FROM surebayes.events WHERE journal = %s AND seq = %s"
     there = connection.execute(query, (number, seq)).fetchone()
     return bool(there == journal.checks_at(seq))
+
+
+def put_snapshot(session: Session, journal: Journal) -> None:
+    """Store the model's files in the database of a shared journal; the folder's lock is held."""
+    if isinstance(journal, SharedJournal):
+        _put_snapshot(session, journal.url, journal.number)
 
 
 def _put_snapshot(session: Session, url: str, number: int) -> None:
@@ -180,9 +212,7 @@ def _named(journals: list[tuple[int, str]], name: str | None, url: str) -> tuple
     raise BadInput(f"{without_password(url)} {wanted}{'' if name is None else f' {name!r}'}: {listed}. Name one.")
 
 
-def _copied_here(
-    connection: Any, number: int, name: str, folder: str, url: str, progress: Progress | None
-) -> int:
+def _copied_here(connection: Any, number: int, name: str, folder: str, url: str, progress: Progress | None) -> int:
     """Fill a folder with the latest snapshot and every row of a journal; checked like any archive."""
     facts = database.facts(connection, number)
     if name_of({"id": facts.get("id", ""), "key": facts.get("key", "")}) != name:
@@ -240,21 +270,32 @@ def status(session: Session) -> dict[str, Any] | None:
                 raise BadModel(f"{without_password(url)} has no journal {name}.")
             there = database.last_row(connection, number)
         about |= {"journal": name, "reached": True, "behind": max(there - about["rows"], 0), "problem": ""}
-    except (OSError, ValueError, Exception) as error:  # noqa: BLE001 - whatever it is, the status shows it
+    except (SurebayesError, OSError) as error:
         about |= {"reached": False, "behind": None, "problem": str(error)}
     return about
 
 
 def sync(session: Session) -> dict[str, Any]:
-    """Take the rows of other hosts, and store a snapshot of the model where the last one is old."""
+    """Take the rows of other hosts, write the model with them, and store a snapshot where the last one is old.
+
+    Returns
+    -------
+    dict
+        "rows": how many are new; "last": the number of the last one.
+    """
+    if not is_shared(session.path):
+        raise BadInput(
+            f"{session.path!r} shares its journal with no host. Use `surebayes migrate --journal URL` first."
+        )
     rows = session.sync()
+    session.absorb()
     url = read_url(session.path)
     with session.exclusive():
         journal = session.open_journal()
         number = journal.number if isinstance(journal, SharedJournal) else 0
         with database.lent(url) as connection, database.named_errors(url):
             behind = journal.last() - database.snapshot_row(connection, number)
-        if behind >= SNAPSHOT_AFTER or behind > journal.last():
+        if behind >= SNAPSHOT_AFTER or behind > journal.last():  # the latter: there is none
             session.ready_to_write().write_all()
             session.write_model()
             _put_snapshot(session, url, number)

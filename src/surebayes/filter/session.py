@@ -16,11 +16,10 @@ import time
 from surebayes.errors import BadModel, Busy, JournalAway, StoreError
 from surebayes.filter.manifest import Manifest, stable_read
 from surebayes.filter.model import Model
-from surebayes.filter.shared.address import is_shared
 from surebayes.filter.state import State
 from surebayes.filter.store.events import NOBODY, Event
 from surebayes.filter.store.journal import Journal
-from surebayes.filter.store.journal_file import PAGE, SMALL_PAGE
+from surebayes.filter.store.journal_file import PAGE, SMALL_PAGE, is_shared
 from surebayes.filter.store.model_folder import ModelFolder
 from surebayes.filter.store.unjournaled import unpack_events
 from surebayes.filter.transaction import Transaction
@@ -307,9 +306,12 @@ class Session:
         self._wait(group)
 
     @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Hold the folder's lock and the state in memory, for changes beyond journal rows."""
-        with self._my_turn(), self._locked():
+    def exclusive(self, if_away: bool = False) -> Iterator[None]:
+        """Hold the folder's lock and the state in memory, for changes beyond journal rows.
+
+        With `if_away` also where the database of a shared journal is away, for a block that adds no rows.
+        """
+        with self._my_turn(), self._locked(if_away=if_away):
             yield
 
     @contextlib.contextmanager
@@ -493,7 +495,9 @@ class Session:
             return
         state.write_all()
         self.write_model(keep_replaced=False)
-        _forget_verdicts(self.path, {event.fingerprint for event in journal.of_actions("erase") if event.source in rows})
+        _forget_verdicts(
+            self.path, {event.fingerprint for event in journal.of_actions("erase") if event.source in rows}
+        )
         journal.blank(rows)
 
     def sync(self) -> int:
@@ -504,25 +508,33 @@ class Session:
         JournalAway
             Where the database can't be reached.
         """
-        if not is_shared(self.path):
-            return 0
-        with self.turn:
-            self._end_open()
-            with locked(self.path, wait=WAIT):
-                with self.mutex:
-                    journal = self.open_journal()
-                rows = journal.pull(self.mutex)
-                with self.mutex:
-                    if self.state is not None or journal.last() > self.absorbed:
-                        self._has_lock = True
-                        try:
-                            self.ready_to_write()
-                            self._erase_as_others_did()
-                        finally:
-                            self._has_lock = False
-                    if self.state is not None and self.state.seq > self.absorbed and not self.brief:
-                        self._start_timer()
-        return rows
+        added = 0
+        while is_shared(self.path):
+            with self.mutex:
+                journal = self.open_journal()
+            rows = journal.fetch(self.mutex)  # a database that doesn't answer holds up nobody else
+            with self._my_turn(), locked(self.path, wait=WAIT), self.mutex:
+                new = journal.store(rows)
+                if new or not rows:
+                    self._catch_up_with_hosts()
+            added += new
+            if not rows:
+                break
+        return added
+
+    def _catch_up_with_hosts(self) -> None:
+        """Apply the rows of other hosts to the state in memory; the locks are held."""
+        self.check_open()
+        if self.state is None and self.open_journal().last() == self.absorbed:
+            return
+        self._has_lock = True
+        try:
+            self.ready_to_write()
+            self._erase_as_others_did()
+        finally:
+            self._has_lock = False
+        if self.state is not None and self.state.seq > self.absorbed and not self.brief:
+            self._start_timer()
 
     # ---- absorbing
 

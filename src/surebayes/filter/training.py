@@ -13,6 +13,7 @@ from surebayes.filter.state import Features, State
 from surebayes.filter.store import contents
 from surebayes.filter.store.contents import Reading
 from surebayes.filter.store.events import Event, Lesson, MessageRows
+from surebayes.filter.store.journal_file import is_shared
 from surebayes.filter.store.spool import Places, Spool, SpooledGroup
 from surebayes.filter.store.unjournaled import pack_events
 from surebayes.filter.transaction import Transaction
@@ -379,6 +380,10 @@ def train(
     spread: Spread | None = None,
 ) -> dict[str, int]:
     """See `Filter.train`; `tell` takes (fingerprint, label) of what is to be learnt, before it is."""
+    if is_shared(session.path):
+        if not journal:
+            raise ValueError("Other hosts share this filter's journal: without it they would not learn. Leave it on.")
+        session.sync()
     training = _Training(session, reserve, journal, lesson, progress)
     try:
         training.read(documents, ahead if spread is None else spread)

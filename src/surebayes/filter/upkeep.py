@@ -14,6 +14,7 @@ from surebayes.filter.state import State
 from surebayes.filter.store import contents
 from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.journal import Journal
+from surebayes.filter.store.journal_file import is_shared
 from surebayes.filter.store.unjournaled import pack_events
 from surebayes.filter.transaction import Transaction
 from surebayes.persist.folder import adopt_named, is_open_to_all, make_private, size_of
@@ -31,7 +32,7 @@ Progress = Callable[[str, int, "int | None"], None]
 def compact(session: Session) -> dict[str, int]:
     """See `Filter.compact`."""
     before = size_of(session.path)
-    with session.exclusive():
+    with session.exclusive(if_away=True):
         session.ready_to_write().write_all()
         session.write_model(keep_replaced=False)
         session.open_journal().vacuum()
@@ -53,7 +54,7 @@ def repair(session: Session, pretend: bool) -> dict[str, Any]:
     if found["private"]:
         make_private(session.path)
         adopt_named(session.path, *os.listdir(session.path))
-    with session.exclusive():
+    with session.exclusive(if_away=True):
         for path in unfinished(session.path):
             remove(path)
         return {**found, "rows": session.open_journal().mark_rows()}
@@ -104,6 +105,10 @@ def erase(
                 session.drop_state()  # memory is ahead of the journal: never write it
                 raise
             session.write_model(keep_replaced=False)
+            if journal.is_shared:  # the last snapshot in the database counted the messages
+                from surebayes.filter.hosts import put_snapshot
+
+                put_snapshot(session, journal)
     return {**done, "rows": len(rows)}
 
 
@@ -127,6 +132,11 @@ def rebuild(
     progress: Progress | None,
 ) -> dict[str, Any]:
     """See `Filter.rebuild`."""
+    if is_shared(path):
+        raise ValueError(
+            f"{path!r} shares its journal with other hosts, which would not count it again. Take it out first: "
+            "surebayes migrate --journal sqlite."
+        )
     session = Session(path)
     try:
         with session.exclusive():

@@ -1,8 +1,8 @@
 """A server of PostgreSQL for the tests of this folder."""
 
 import pytest
-from postgres import Server, why_not
 
+from postgres import Server, why_not
 from surebayes.filter.shared.address import VARIABLE
 
 
@@ -20,8 +20,9 @@ def server():
 @pytest.fixture
 def url(server, monkeypatch):
     """The URL of an empty database."""
-    from surebayes.filter.shared.database import forget_failures
+    from surebayes.filter.shared.database import close_idle, forget_failures
 
     monkeypatch.delenv(VARIABLE, raising=False)
     forget_failures()
-    return server.database()
+    yield server.database()
+    close_idle()

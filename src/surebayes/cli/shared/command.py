@@ -22,6 +22,7 @@ SECTIONS = {
     "Measure and promise": ("evaluate", "calibrate", "tune", "certify", "audit"),
     "Combine": ("merge", "promote", "rebase"),
     "People": ("users",),
+    "Several hosts": ("migrate", "join", "sync"),
     "Maintain": (
         "status",
         "doctor",

@@ -1,7 +1,7 @@
 """The file that names the database of a shared journal.
 
-Whoever may read the folder may read the file, as it has to be for everybody who teaches. A password in the URL is better
-kept in `~/.pgpass` or in a service file, where the folder is shared. Messages show the URL without the password.
+The file has the permissions of the folder, since everybody who teaches must read it. In a folder that is shared, keep
+the password in `~/.pgpass` or in a service file. Messages show the URL without the password.
 """
 
 from __future__ import annotations
@@ -11,20 +11,15 @@ import os
 import re
 
 from surebayes.errors import BadConfig, BadModel
+from surebayes.filter.store.journal_file import SHARED
 from surebayes.persist.folder import flush_folder, put
 
-NAME = "journal.url"
 VARIABLE = "SUREBAYES_JOURNAL_URL"
 """The environment variable with another URL for the same database, such as that of a role that may erase."""
 SCHEMES = ("postgresql://", "postgres://")
 _MOST = 4096
 _PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^@]*(?=@)")
 _PARAMETER = re.compile(r"([?&](?:password|sslpassword)=)[^&]*", re.IGNORECASE)
-
-
-def is_shared(folder: str) -> bool:
-    """Whether the journal of a folder is a copy of one in a database."""
-    return os.path.exists(os.path.join(folder, NAME))
 
 
 def checked_url(url: str) -> str:
@@ -60,7 +55,7 @@ def read_url(folder: str) -> str:
     """Return the URL of a folder's database: that of the environment, or that of the folder."""
     with contextlib.suppress(KeyError):
         return checked_url(os.environ[VARIABLE])
-    path = os.path.join(folder, NAME)
+    path = os.path.join(folder, SHARED)
     with open(path, encoding="utf-8", errors="replace") as file:
         url = file.read(_MOST + 2).strip()
     try:
@@ -71,12 +66,12 @@ def read_url(folder: str) -> str:
 
 def write_url(folder: str, url: str) -> None:
     """Write the file in one step, with the permissions of the folder."""
-    put(folder, NAME, (checked_url(url) + "\n").encode())
+    put(folder, SHARED, (checked_url(url) + "\n").encode())
     flush_folder(folder)
 
 
 def remove_url(folder: str) -> None:
     """Remove the file: the folder's journal is its own again."""
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(os.path.join(folder, NAME))
+        os.unlink(os.path.join(folder, SHARED))
     flush_folder(folder)

@@ -1,11 +1,12 @@
 """Connections to a database of shared journals, with bounded waits and errors in our words.
 
-A server that is frozen still has an open connection, so waits are bounded on this side, too. A connection is lent to one
+A frozen server still has an open connection, so waits are bounded on this side, too. A connection is lent to one
 transaction at a time and is kept for the next; a process has few, however many journals it has open.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import select
@@ -32,9 +33,7 @@ try:
     from psycopg import pq, sql
     from psycopg.conninfo import conninfo_to_dict
 except ImportError as error:  # pragma: no cover - an installation without the extra
-    raise ImportError(
-        "A journal in PostgreSQL needs psycopg. Install it: pip install 'surebayes[postgres]'"
-    ) from error
+    raise ImportError("A journal in PostgreSQL needs psycopg. Install it: pip install 'surebayes[postgres]'") from error
 
 PATIENCE = 10.0
 """Seconds without a word from the server after which it counts as away."""
@@ -43,7 +42,7 @@ CONNECT = 3.0
 PAUSE = 2.0
 """Seconds after a failed connection in which no other is tried."""
 CHANNEL = "surebayes"
-"""The channel of notifications: a journal's name, once for each commit."""
+"""The channel of notifications: a journal's name and its last row, at each commit."""
 CHUNK = 2000
 """Rows that are read at a time."""
 _PART = 2**20
@@ -51,16 +50,18 @@ _COPY_FROM = 20  # rows from which COPY is quicker than INSERT
 _KEPT = 4  # idle connections of a process
 _DENIED = ("password authentication failed", "no password supplied", "no pg_hba.conf entry", "does not exist",
            "permission denied", "certificate", "is not permitted to log in", "authentication failed")  # fmt: skip
+_MISTAKEN = ("invalid sslmode", "invalid port", "invalid integer", "Servname not supported", "invalid connection option")
 
 Result = TypeVar("Result")
 
 
-class _Connection(psycopg.Connection[Any]):
+class Connection(psycopg.Connection[Any]):
     """A connection whose waits end after `patience` seconds without an answer."""
 
     patience = PATIENCE
 
     def wait(self, gen: Generator[Any, Any, Result], *_: Any, **__: Any) -> Result:
+        """Run a generator of psycopg; OperationalError where the server is silent for too long."""
         try:
             return _bounded(gen, self.pgconn.socket, self.patience)
         except BaseException:
@@ -92,21 +93,34 @@ class _Pool:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.idle: list[_Connection] = []
+        self.idle: list[Connection] = []
         self.process = os.getpid()
         self.failed: tuple[float, SurebayesError] | None = None
 
 
 _pools: dict[str, _Pool] = {}
+_inherited: list[_Pool] = []  # of the process that this one was forked from: their connections are its own
 _pools_lock = threading.Lock()
 
 
 def _pool(url: str) -> _Pool:
     with _pools_lock:
         pool = _pools.get(url)
-        if pool is None or pool.process != os.getpid():  # a connection must not be used on both sides of a fork
+        if pool is not None and pool.process != os.getpid():
+            _inherited.append(pool)
+            pool = None
+        if pool is None:
             pool = _pools[url] = _Pool()
         return pool
+
+
+@atexit.register
+def close_idle() -> None:
+    """Close the idle connections of this process."""
+    with _pools_lock:
+        for pool in _pools.values():
+            while pool.idle and pool.process == os.getpid():
+                pool.idle.pop().close()
 
 
 def forget_failures() -> None:
@@ -136,11 +150,15 @@ def _translated(error: psycopg.Error, url: str) -> Exception:
     if code == "55P03":
         return Busy(f"Another host has been writing to {where} for too long. Try again when it is done.")
     if code == "25006":
-        return JournalAway(f"{where} only reads: it is a replica. Name the primary, or add target_session_attrs=read-write.")
+        return JournalAway(
+            f"{where} only reads: it is a replica. Name the primary, or add target_session_attrs=read-write."
+        )
     if code.startswith("53") or code == "58030":
         return JournalFull(f"{where} can't write: {text}. Make room there, then try again.")
     if code in ("28000", "28P01", "3D000") or (not code and any(mark in text for mark in _DENIED)):
         return PermissionError(f"{where} refuses: {text}. Check user, password and database of the URL.")
+    if not code and any(mark in text for mark in _MISTAKEN):
+        return BadConfig(f"{where} is not a URL that PostgreSQL understands: {text}.")
     if not code or code.startswith(("08", "57")) or isinstance(error, psycopg.OperationalError):
         return JournalAway(f"{where} can't be reached: {text}. Try again when it is back.")
     if code == "23505":
@@ -150,7 +168,7 @@ def _translated(error: psycopg.Error, url: str) -> Exception:
 
 def _said(error: psycopg.Error, url: str) -> str:
     """Return the first sentence of an error, without any secret of the URL."""
-    text = " ".join((str(error).strip().splitlines() or [type(error).__name__])[-1].split())
+    text = " ".join((str(error).strip().splitlines() or [type(error).__name__])[0].split())
     for secret in _secrets(url):
         text = text.replace(secret, "***")
     return text.removeprefix("connection failed: ").rstrip(".")
@@ -164,19 +182,22 @@ def _secrets(url: str) -> list[str]:
     return [str(parts[name]) for name in ("password", "sslpassword") if parts.get(name)]
 
 
-def _connect(url: str) -> _Connection:
+def connected(url: str) -> Connection:
+    """Return a new connection."""
     checked_url(url)
     try:
         given = conninfo_to_dict(url)
     except psycopg.Error:
-        raise BadConfig(f"{without_password(url)!r} is not a URL of PostgreSQL. Write postgresql://user@host/database.") from None
-    settings = {
+        raise BadConfig(
+            f"{without_password(url)!r} is not a URL of PostgreSQL. Write postgresql://user@host/database."
+        ) from None
+    settings: dict[str, Any] = {
         "connect_timeout": max(int(CONNECT), 2), "application_name": "surebayes", "keepalives_idle": 10,
         "keepalives_interval": 5, "keepalives_count": 3,
     }  # fmt: skip
     settings = {name: value for name, value in settings.items() if name not in given}
     with named_errors(url):
-        connection = _Connection.connect(url, autocommit=True, **settings)
+        connection = Connection.connect(url, autocommit=True, **settings)
         try:
             connection.execute("SET tcp_keepalives_idle = 10")
             connection.execute("SET tcp_keepalives_interval = 5")
@@ -190,7 +211,7 @@ def _connect(url: str) -> _Connection:
 
 
 @contextlib.contextmanager
-def lent(url: str, fresh: bool = False) -> Iterator[_Connection]:
+def lent(url: str, fresh: bool = False) -> Iterator[Connection]:
     """Lend a connection; JournalAway where the database can't be reached."""
     pool, connection = _pool(url), None
     with pool.lock:
@@ -200,7 +221,7 @@ def lent(url: str, fresh: bool = False) -> Iterator[_Connection]:
             connection = pool.idle.pop()
     if connection is None:
         try:
-            connection = _connect(url)
+            connection = connected(url)
         except JournalAway as error:
             with pool.lock:
                 pool.failed = time.monotonic() + PAUSE, error
@@ -217,10 +238,19 @@ def lent(url: str, fresh: bool = False) -> Iterator[_Connection]:
             connection.close()
 
 
+def notifications(connection: Connection) -> list[str]:
+    """Return the notifications that have arrived on a listening connection."""
+    connection.pgconn.consume_input()
+    found = []
+    while (notification := connection.pgconn.notifies()) is not None:
+        found.append(bytes(notification.extra).decode("utf-8", "replace"))
+    return found
+
+
 # ---------------------------------------------------------------------- tables
 
 
-def check(connection: _Connection, url: str) -> None:
+def check(connection: Connection, url: str) -> None:
     """Refuse a database without our tables, or with those of another release."""
     version = _version(connection)
     if version == schema.VERSION:
@@ -239,7 +269,7 @@ def check(connection: _Connection, url: str) -> None:
     )
 
 
-def _version(connection: _Connection) -> int:
+def _version(connection: Connection) -> int:
     if connection.execute("SELECT to_regclass('surebayes.version')").fetchone() == (None,):
         return 0
     found = connection.execute("SELECT max(version) FROM surebayes.version").fetchone()
@@ -274,7 +304,7 @@ _SQL_TYPES = ["int4", *[{"TEXT": "text", "REAL": "float8", "BLOB": "bytea"}.get(
     "BLOB")]]  # fmt: skip
 
 
-def journal_number(connection: _Connection, name: str, make: bool = False) -> int | None:
+def journal_number(connection: Connection, name: str, make: bool = False) -> int | None:
     """Return the number of a journal; None where it isn't there and not to be made."""
     query = "SELECT journal FROM surebayes.journals WHERE name = %s"
     found = connection.execute(query, (name,)).fetchone()
@@ -284,12 +314,14 @@ def journal_number(connection: _Connection, name: str, make: bool = False) -> in
     return None if found is None else int(found[0])
 
 
-def journals(connection: _Connection) -> list[tuple[int, str]]:
+def journals(connection: Connection) -> list[tuple[int, str]]:
     """Return number and name of each journal."""
-    return [(int(n), str(name)) for n, name in connection.execute("SELECT journal, name FROM surebayes.journals ORDER BY 1")]
+    return [
+        (int(n), str(name)) for n, name in connection.execute("SELECT journal, name FROM surebayes.journals ORDER BY 1")
+    ]
 
 
-def lock(connection: _Connection, journal: int, wait: float) -> None:
+def lock(connection: Connection, journal: int, wait: float) -> None:
     """Take the lock of a journal, until `unlock` or the end of the connection; Busy after `wait` seconds."""
     try:
         connection.patience = CONNECT  # a frozen server doesn't answer this
@@ -300,7 +332,7 @@ def lock(connection: _Connection, journal: int, wait: float) -> None:
         connection.patience = PATIENCE
 
 
-def unlock(connection: _Connection, journal: int) -> None:
+def unlock(connection: Connection, journal: int) -> None:
     """Release the lock of a journal; a connection that fails has released it."""
     with contextlib.suppress(psycopg.Error):
         connection.execute("SELECT pg_advisory_unlock(hashtextextended('surebayes journal ' || %s, 0))", (journal,))
@@ -308,26 +340,20 @@ def unlock(connection: _Connection, journal: int) -> None:
     connection.close()
 
 
-def rows_from(connection: _Connection, journal: int, first: int) -> Iterator[list[Row]]:
-    """Yield rows from a number on, some at a time."""
-    while True:
-        cursor = connection.cursor(binary=True)
-        rows = cursor.execute(_SELECT, (journal, first, CHUNK)).fetchall()
-        if rows:
-            yield rows
-        if len(rows) < CHUNK:
-            return
-        first = rows[-1][0] + 1
+def rows_from(connection: Connection, journal: int, first: int) -> list[Row]:
+    """Return rows from a number on, up to `CHUNK` and one."""
+    rows: list[Row] = connection.cursor(binary=True).execute(_SELECT, (journal, first, CHUNK + 1)).fetchall()
+    return rows
 
 
-def last_row(connection: _Connection, journal: int) -> int:
+def last_row(connection: Connection, journal: int) -> int:
     """Return the number of the last row; 0 without one."""
     query = "SELECT seq FROM surebayes.events WHERE journal = %s ORDER BY seq DESC LIMIT 1"
     found = connection.execute(query, (journal,)).fetchone()
     return 0 if found is None else int(found[0])
 
 
-def last_rows(connection: _Connection, numbers: Sequence[int]) -> dict[int, int]:
+def last_rows(connection: Connection, numbers: Sequence[int]) -> dict[int, int]:
     """Return the number of the last row of some journals."""
     query = (
         "SELECT j, coalesce((SELECT seq FROM surebayes.events WHERE journal = j ORDER BY seq DESC LIMIT 1), 0) "
@@ -336,27 +362,29 @@ def last_rows(connection: _Connection, numbers: Sequence[int]) -> dict[int, int]
     return {int(journal): int(seq) for journal, seq in connection.execute(query, (list(numbers),))}
 
 
-def facts(connection: _Connection, journal: int) -> dict[str, str]:
+def facts(connection: Connection, journal: int) -> dict[str, str]:
     """Return the facts about a journal; of several values of a name the last one holds."""
     query = "SELECT name, value FROM surebayes.facts WHERE journal = %s ORDER BY number"
     return {str(name): str(value) for name, value in connection.execute(query, (journal,))}
 
 
-def add_facts(connection: _Connection, journal: int, new: dict[str, str]) -> None:
+def add_facts(connection: Connection, journal: int, new: dict[str, str]) -> None:
     """Add facts about a journal."""
     for name, value in new.items():
-        connection.execute("INSERT INTO surebayes.facts (journal, name, value) VALUES (%s, %s, %s)", (journal, name, value))
+        connection.execute(
+            "INSERT INTO surebayes.facts (journal, name, value) VALUES (%s, %s, %s)", (journal, name, value)
+        )
 
 
 def append(
-    connection: _Connection,
+    connection: Connection,
     journal: int,
     name: str,
     rows: Sequence[Row],
     blank: Sequence[int] = (),
     keys: Sequence[bytes] = (),
 ) -> None:
-    """Add rows in one transaction, erase the content of others, and notify the other hosts."""
+    """Add rows in one transaction, erase the content of earlier ones, and notify the other hosts."""
     with connection.transaction():
         if len(rows) < _COPY_FROM:
             connection.cursor().executemany(_INSERT, [(journal, *_plain(row)) for row in rows])
@@ -368,9 +396,11 @@ def append(
         for key in keys:
             connection.execute("INSERT INTO surebayes.sent VALUES (%s, %s)", (journal, key))
         if blank:
-            connection.execute("UPDATE surebayes.events SET body = '' WHERE journal = %s AND seq = ANY(%s)", (journal, list(blank)))
+            connection.execute(
+                "UPDATE surebayes.events SET body = '' WHERE journal = %s AND seq = ANY(%s)", (journal, list(blank))
+            )
             connection.execute("DELETE FROM surebayes.snapshots WHERE journal = %s", (journal,))
-        connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, name))
+        connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, f"{name} {rows[-1][0]}"))
 
 
 _SOURCE = NAMES.index("source")
@@ -386,7 +416,7 @@ def _plain(row: Row) -> list[Any]:
     return values
 
 
-def is_sent(connection: _Connection, journal: int, key: bytes) -> bool:
+def is_sent(connection: Connection, journal: int, key: bytes) -> bool:
     """Whether a lesson with this key has been counted."""
     query = "SELECT 1 FROM surebayes.sent WHERE journal = %s AND key = %s"
     return connection.execute(query, (journal, key)).fetchone() is not None
@@ -395,7 +425,7 @@ def is_sent(connection: _Connection, journal: int, key: bytes) -> bool:
 # ---------------------------------------------------------------------- snapshots
 
 
-def put_snapshot(connection: _Connection, journal: int, seq: int, files: Sequence[tuple[str, str]]) -> None:
+def put_snapshot(connection: Connection, journal: int, seq: int, files: Sequence[tuple[str, str]]) -> None:
     """Store the files of a model, (name, path) of each, unless a snapshot of that row is there."""
     with connection.transaction():
         if snapshot_row(connection, journal) >= seq:
@@ -410,13 +440,13 @@ def put_snapshot(connection: _Connection, journal: int, seq: int, files: Sequenc
                     part += 1
 
 
-def snapshot_row(connection: _Connection, journal: int) -> int:
+def snapshot_row(connection: Connection, journal: int) -> int:
     """Return the row of the latest snapshot; -1 without one."""
     found = connection.execute("SELECT max(seq) FROM surebayes.snapshots WHERE journal = %s", (journal,)).fetchone()
     return -1 if found is None or found[0] is None else int(found[0])
 
 
-def read_snapshot(connection: _Connection, journal: int, seq: int, put: Callable[[str, Iterator[bytes]], None]) -> None:
+def read_snapshot(connection: Connection, journal: int, seq: int, put: Callable[[str, Iterator[bytes]], None]) -> None:
     """Call `put` with the name and the pieces of each file of a snapshot."""
     where = "WHERE journal = %s AND seq = %s"
     names = connection.execute(

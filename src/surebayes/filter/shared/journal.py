@@ -1,9 +1,9 @@
 """A journal in PostgreSQL: every host adds rows there, and reads them from a copy in its own folder.
 
-The copy is the SQLite file of any other folder and is always a beginning of the journal in the database. So all reading,
-and judging above all, needs no database. A host adds rows while it holds the journal's lock in the database and its copy
-has every row there: rows are numbered in the order of their commits, without gaps, and a host that asks for the rows
-after its last one never misses a late commit.
+The copy is the SQLite file of any other folder, and always holds the first rows of the journal in the database. So all
+reading, and judging above all, needs no database. A host adds rows while it holds the journal's lock in the database
+and its copy has every row: rows are numbered in the order of their commits, without gaps, and a host that asks for the
+rows after its last one never misses a late commit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from psycopg import Connection
-
+    from surebayes.filter.shared.database import Connection
     from surebayes.filter.store.events import Row
 
 _AT = {name: place for place, name in enumerate(NAMES)}
@@ -99,7 +98,7 @@ class SharedJournal(Journal):
         with contextlib.ExitStack() as held:
             self._take(held, wait)
             try:
-                self._pull(guard)
+                self._pull_all(guard)
                 yield
             finally:
                 self._connection, self._lease = None, None
@@ -145,48 +144,63 @@ class SharedJournal(Journal):
     def pull(
         self, guard: contextlib.AbstractContextManager[object], progress: Callable[[int], None] | None = None
     ) -> int:
-        """Copy new rows from the database without its lock; return their number. The folder's lock is held."""
+        """Copy all new rows from the database; return their number. The folder's lock is held."""
+        added = 0
+        while rows := self.fetch(guard):
+            with guard:
+                added += self.store(rows)
+            if progress is not None:
+                progress(rows[-1][0])
+        return added
+
+    def fetch(self, guard: contextlib.AbstractContextManager[object]) -> list[Row]:
+        """Return the next rows of the database, checked; it needs no lock but `guard`, for a look at the copy."""
         for fresh in (False, True):
             try:
                 with database.lent(self.url, fresh) as connection, database.named_errors(self.url):
                     self._find(connection)
-                    self._connection = connection
-                    try:
-                        return self._pull(guard, progress)
-                    finally:
-                        self._connection = None
+                    return self._next(connection, guard)
             except JournalAway:
                 if fresh:
                     raise
-        return 0
+        return []
 
-    def _pull(
-        self, guard: contextlib.AbstractContextManager[object], progress: Callable[[int], None] | None = None
-    ) -> int:
-        """Copy the rows after the last one, each checked; `guard` is held while they are written."""
+    def store(self, rows: Sequence[Row]) -> int:
+        """Add fetched rows to the copy; return their number: 0 if another process was faster. The locks are held."""
+        if not rows or self.last() != rows[0][0] - 1:
+            return 0
+        with errors_named(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._db.executemany(_INSERT, rows)
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+        return len(rows)
+
+    def _pull_all(self, guard: contextlib.AbstractContextManager[object]) -> None:
+        """Copy all new rows on the connection that holds the lock."""
         connection, added = self._locked_connection, 0
+        with database.named_errors(self.url):
+            while rows := self._next(connection, guard):
+                with guard:
+                    added += self.store(rows)
+            if added:
+                self._take_facts(connection, guard)
+
+    def _next(self, connection: Connection, guard: contextlib.AbstractContextManager[object]) -> list[Row]:
+        """Return the rows after the last one of the copy, which must be the same in the database."""
         with guard:
             last = self.last()
             anchor, chain = self.checks_at(last), self.chain_at(last) or 0
-        with database.named_errors(self.url):
-            for rows in database.rows_from(connection, self.number, max(last, 1)):
-                if anchor is not None:  # the last row here must be the same there
-                    if (rows[0][_AT["head_check"]], rows[0][_AT["chain"]]) != anchor or rows[0][0] != last:
-                        raise self._unlike(last)
-                    anchor = None
-                    del rows[0]
-                if rows:
-                    chain = self._checked(rows, last + added, chain)
-                    with guard:
-                        self._add(rows)
-                    added += len(rows)
-                    if progress is not None:
-                        progress(last + added)
-            if anchor is not None:
+        rows = database.rows_from(connection, self.number, max(last, 1))
+        if anchor is not None:
+            if not rows or (rows[0][0], rows[0][_AT["head_check"]], rows[0][_AT["chain"]]) != (last, *anchor):
                 raise self._unlike(last)
-            if added:
-                self._take_facts(connection, guard)
-        return added
+            del rows[0]
+        self._check_rows(rows, last, chain)
+        return rows
 
     def _unlike(self, last: int) -> BadModel:
         return BadModel(
@@ -195,8 +209,8 @@ class SharedJournal(Journal):
             "otherwise join the database again with a new folder."
         )
 
-    def _checked(self, rows: Sequence[Row], last: int, chain: int) -> int:
-        """Check the numbers and checksums of rows of the database; return the running checksum after them."""
+    def _check_rows(self, rows: Sequence[Row], last: int, chain: int) -> None:
+        """Check the numbers and checksums of rows of the database after the last one here."""
         heads = [tuple([row[at] for at in _HEAD]) for row in rows]
         checks, _ = kernel("pool").row_checks(heads, 0)
         body, check, body_check, running = _AT["body"], _AT["head_check"], _AT["body_check"], _AT["chain"]
@@ -215,17 +229,6 @@ class SharedJournal(Journal):
                     f"Row {last + 1 + place:,} of the journal in {without_password(self.url)} is damaged or missing. "
                     "Restore the database from a copy."
                 )
-        return chain
-
-    def _add(self, rows: Sequence[Row]) -> None:
-        with errors_named(self.path):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                self._db.executemany(_INSERT, rows)
-                self._db.execute("COMMIT")
-            finally:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
 
     def _take_facts(self, connection: Connection, guard: contextlib.AbstractContextManager[object]) -> None:
         found = database.facts(connection, self.number)

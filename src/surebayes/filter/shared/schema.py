@@ -59,7 +59,7 @@ STEPS = (TABLES_1,)
 """SQL of each version, from the version before."""
 
 ROLES = """\
--- The roles of a database of shared journals. Run it as the owner of the tables, after `surebayes migrate` has made them.
+-- The roles of a database of shared journals. Run this as the owner of the tables, which `surebayes migrate` makes.
 -- surebayes_append: what every host needs. surebayes_erase: what `surebayes erase` needs as well.
 CREATE ROLE surebayes_append NOLOGIN;
 CREATE ROLE surebayes_erase NOLOGIN IN ROLE surebayes_append;

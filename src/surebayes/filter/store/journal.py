@@ -239,8 +239,12 @@ class Journal:
         """
         yield
 
-    def pull(self, guard: contextlib.AbstractContextManager[object]) -> int:
-        """Take new rows of other hosts; return their number. The folder's lock is held."""
+    def fetch(self, guard: contextlib.AbstractContextManager[object]) -> list[Row]:
+        """Return rows of other hosts that are new here."""
+        return []
+
+    def store(self, rows: Sequence[Row]) -> int:
+        """Add rows of other hosts; return their number."""
         return 0
 
     def begin(self) -> int:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 NAME = "journal.sqlite"
+SHARED = "journal.url"
+"""The file in a folder whose journal is a copy of one in a database that other hosts use, too."""
 PAGE, SMALL_PAGE = 16384, 4096
 """Bytes of a page of a new file: most messages fit into a large page, which cuts SQLite's share of a training by a
 third; with small pages a file of few messages takes a quarter of the room."""
@@ -119,6 +121,11 @@ def open_for_reading(folder: str) -> sqlite3.Connection:
             except sqlite3.OperationalError:
                 pass  # not to be read by this process, or gone since
     return _copy(path)
+
+
+def is_shared(folder: str) -> bool:
+    """Whether the journal of a folder is a copy of one in a database."""
+    return os.path.exists(os.path.join(folder, SHARED))
 
 
 def has_rows(folder: str) -> bool:

@@ -1,0 +1,108 @@
+"""migrate, join, sync: filters of several hosts, whose journal is in PostgreSQL."""
+
+from __future__ import annotations
+
+import click
+
+from surebayes.cli.shared import show as _show
+from surebayes.cli.shared.command import Command, model_option, setting
+
+_URL = "postgresql://USER@HOST/DATABASE; the password is better kept in ~/.pgpass."
+
+
+@click.command(
+    cls=Command,
+    first=("model", "journal", "print_roles"),
+    examples=(
+        ("surebayes migrate -m ~/mail-filter --journal postgresql://mail@db/filters",
+         "Move a filter's journal into a database, for other hosts to join."),
+        ("surebayes migrate -m ~/mail-filter --journal sqlite", "Take this host's copy out of the database again."),
+        ("surebayes migrate --print-roles | psql filters", "Create roles with the least rights."),
+    ),
+)  # fmt: skip
+@model_option(required=False, persons=False)
+@click.option("--journal", metavar="URL", help=f"The database, or `sqlite` for a journal in the folder. {_URL}")
+@click.option("--print-roles", is_flag=True, help="Print SQL for roles that may append and read, or erase, no more.")
+@_show.output_options
+def migrate(model: str | None, journal: str | None, print_roles: bool, as_json: bool | None) -> None:
+    """Move a filter's journal into PostgreSQL, or back into its folder.
+
+    Other hosts then `join` it, and every host learns from all of them. The folder keeps a copy of the journal, and
+    judging needs no database. After an interruption, run the same command again. It also changes the URL of a folder
+    that shares its journal already, such as its role.
+    """
+    if print_roles:
+        from surebayes.filter.shared.schema import ROLES
+
+        click.echo(ROLES, nl=False)
+        return
+    if model is None or journal is None:
+        raise click.UsageError("Give the filter, -m DIR, and its new journal: --journal URL, or --journal sqlite.")
+    from surebayes.filter import hosts
+
+    if journal == "sqlite":
+        rows = hosts.unshare(model)
+        if _show.wants_json(as_json):
+            _show.print_json({"journal": "sqlite", "rows": rows})
+        else:
+            _show.say(f"{model} has its journal for itself: {rows:,} rows. The database keeps its own.")
+        return
+    with _show.progress("moving rows", unit="rows") as counter:
+        done = hosts.share(model, journal, counter.show)
+    if _show.wants_json(as_json):
+        _show.print_json(done)
+        return
+    _show.say(f"Moved {done['moved']:,} rows; the journal {done['journal']} has {done['rows']:,}.")
+    _show.note("On each further host: surebayes join -m DIR --journal URL")
+
+
+@click.command(
+    cls=Command,
+    first=("model", "journal", "name"),
+    examples=(
+        ("surebayes join -m ~/mail-filter --journal postgresql://mail@db/filters",
+         "Make this host's folder of a filter that other hosts share."),
+    ),
+)  # fmt: skip
+@model_option(persons=False)
+@click.option("--journal", metavar="URL", required=True, help=f"The database. {_URL}")
+@click.option("--name", metavar="NAME", help="The journal's name, or how it begins, where the database has several.")
+@setting("group")
+@_show.output_options
+def join(model: str, journal: str, name: str | None, group: str | None, as_json: bool | None) -> None:
+    """Make a folder for a filter whose journal other hosts share, with every lesson."""
+    from surebayes.filter import hosts
+    from surebayes.persist.folder import share
+
+    with _show.progress("copying rows", unit="rows") as counter:
+        done = hosts.join(model, journal, name, counter.show)
+    if group is not None:
+        share(model, group)
+    if _show.wants_json(as_json):
+        _show.print_json(done)
+    else:
+        _show.say(f"{model} shares the journal {done['journal']}: {done['rows']:,} rows.")
+
+
+@click.command(
+    cls=Command,
+    first=("model",),
+    examples=(("surebayes sync -m ~/mail-filter", "Learn now what other hosts have learnt."),),
+)
+@model_option(persons=False)
+@_show.output_options
+def sync(model: str, as_json: bool | None) -> None:
+    """Take over the lessons of other hosts, for `filter` and `classify`.
+
+    A running `serve` does this by itself. On a host without one, run it every minute. It also stores a snapshot of the
+    model in the database after many lessons, from which a new host starts.
+    """
+    from surebayes.filter import hosts
+    from surebayes.filter.filter import Filter
+
+    with Filter.open(model) as opened, _show.progress("copying rows", unit="rows"):
+        done = hosts.sync_of(opened)
+    if _show.wants_json(as_json):
+        _show.print_json(done)
+    else:
+        _show.say(f"{done['rows']:,} new rows; the journal has {done['last']:,}.")

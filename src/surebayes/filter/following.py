@@ -1,0 +1,114 @@
+"""A thread that takes over the lessons of other hosts as they are committed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+import time
+from collections.abc import Iterator
+
+from surebayes.errors import SurebayesError
+from surebayes.filter import hosts
+from surebayes.filter.session import Session
+from surebayes.filter.shared import database
+from surebayes.filter.shared.address import read_url
+from surebayes.filter.shared.journal import name_of
+
+POLL = 5.0
+"""Seconds after which new rows are asked for without a notification."""
+LONGEST = 10.0
+"""The longest pause, in seconds, before another try where the database is away."""
+SNAPSHOT = 600.0
+"""Seconds between two looks at the age of the snapshot."""
+
+
+class Follower:
+    """Follows the shared journal of an open filter until `stop`.
+
+    Notifications of the database wake it; without one it asks every few seconds. While the database is away it tries
+    again, ever less often.
+
+    Parameters
+    ----------
+    session : Session
+        The filter.
+
+    Attributes
+    ----------
+    problem : str
+        The reason for which it can't follow; "" while it does.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.problem = session, ""
+        self._reading, self._writing = os.pipe()
+        self._stopped = False
+        self._name = name_of(session.reading().facts)
+        self._snapshot = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="surebayes-follow", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop following, and wait for the end of what is under way."""
+        self._stopped = True
+        os.write(self._writing, b".")
+        self._thread.join()
+        os.close(self._reading)
+        os.close(self._writing)
+
+    def _run(self) -> None:
+        pause = 0.5
+        while not self._stopped:
+            try:
+                with self._listening() as connection:
+                    while not self._stopped:
+                        self._take()
+                        self.problem, pause = "", 0.5
+                        self._wait(connection)
+            except (SurebayesError, OSError, ValueError) as error:
+                self.problem = "" if self._stopped else str(error)
+            self._sleep(pause)
+            pause = min(2 * pause, LONGEST)
+
+    @contextlib.contextmanager
+    def _listening(self) -> Iterator[database.Connection]:
+        url = read_url(self.session.path)
+        connection = database.connected(url)
+        try:
+            with database.named_errors(url):
+                connection.execute(f"LISTEN {database.CHANNEL}".encode())
+                yield connection
+        finally:
+            connection.close()
+
+    def _take(self) -> None:
+        self.session.sync()
+        if time.monotonic() - self._snapshot >= SNAPSHOT:
+            self._snapshot = time.monotonic()
+            hosts.sync(self.session)
+
+    def _wait(self, connection: database.Connection) -> None:
+        """Wait for the notification of a commit that isn't here yet, at most `POLL` seconds."""
+        end = time.monotonic() + POLL
+        while not self._stopped and (left := end - time.monotonic()) > 0:
+            ready, _, _ = select.select([connection.fileno(), self._reading], [], [], left)
+            if connection.fileno() in ready and self._is_news(database.notifications(connection)):
+                return
+
+    def _is_news(self, payloads: list[str]) -> bool:
+        last = max([int(row) for name, _, row in map(_parts, payloads) if name == self._name], default=0)
+        if not last:
+            return False
+        with self.session.mutex:
+            return last > self.session.reading().last()
+
+    def _sleep(self, seconds: float) -> None:
+        if not self._stopped:
+            select.select([self._reading], [], [], seconds)
+
+
+def _parts(payload: str) -> tuple[str, str, str]:
+    name, space, row = payload.partition(" ")
+    return name, space, row if row.isdecimal() else "0"
