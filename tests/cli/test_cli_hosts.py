@@ -215,6 +215,5 @@ def test_several_journals_in_one_database(tmp_path, url, mails):
         train(tmp_path / name, mails)
         names.append(run(0, "migrate", "-m", tmp_path / name, "--journal", url).records()[0]["journal"])
     assert all(name in run(65, "join", "-m", tmp_path / "c", "--journal", url).err for name in names)
-    assert (
-        run(0, "join", "-m", tmp_path / "c", "--journal", url, "--name", names[1]).records()[0]["journal"] == names[1]
-    )
+    joined = run(0, "join", "-m", tmp_path / "c", "--journal", url, "--name", names[1]).records()[0]
+    assert joined["journal"] == names[1]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from surebayes.filter.filter import Filter
 
 
-class _Journal(ParamType):
+class _YesOrUrl(ParamType):
     """Type of `train --journal`: a word for yes or no, as in the settings, or a database's URL."""
 
     name = "journal"
@@ -91,7 +91,7 @@ class _Journal(ParamType):
     flag_value="yes",
     default=True,
     metavar="[URL]",
-    type=_Journal(),
+    type=_YesOrUrl(),
     help=(
         "Keep a journal of these documents, which `forget`, `tune` and `rebuild` need. With a URL, "
         "postgresql://USER@HOST/DATABASE, a new filter's journal is in that database, for other hosts to join. "

@@ -73,7 +73,7 @@ class Follower:
             pause = min(2 * pause, LONGEST)
 
     @contextlib.contextmanager
-    def _listening(self) -> Iterator[database.Connection]:
+    def _listening(self) -> Iterator[database.BoundedConnection]:
         url = read_url(self.session.path)
         connection = database.connected(url)
         try:
@@ -89,7 +89,7 @@ class Follower:
             self._snapshot = time.monotonic()
             hosts.sync(self.session)
 
-    def _wait(self, connection: database.Connection) -> None:
+    def _wait(self, connection: database.BoundedConnection) -> None:
         """Wait for the notification of a commit that isn't here yet, at most `POLL` seconds."""
         end = time.monotonic() + POLL
         while not self._stopped and (left := end - time.monotonic()) > 0:

@@ -50,12 +50,18 @@ _COPY_FROM = 20  # rows from which COPY is quicker than INSERT
 _KEPT = 4  # idle connections of a process
 _DENIED = ("password authentication failed", "no password supplied", "no pg_hba.conf entry", "does not exist",
            "permission denied", "certificate", "is not permitted to log in", "authentication failed")  # fmt: skip
-_MISTAKEN = ("invalid sslmode", "invalid port", "invalid integer", "Servname not supported", "invalid connection option")
+_MISTAKEN = (
+    "invalid sslmode",
+    "invalid port",
+    "invalid integer",
+    "Servname not supported",
+    "invalid connection option",
+)
 
 Result = TypeVar("Result")
 
 
-class Connection(psycopg.Connection[Any]):
+class BoundedConnection(psycopg.Connection[Any]):
     """A connection whose waits end after `patience` seconds without an answer."""
 
     patience = PATIENCE
@@ -93,7 +99,7 @@ class _Pool:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.idle: list[Connection] = []
+        self.idle: list[BoundedConnection] = []
         self.process = os.getpid()
         self.failed: tuple[float, SurebayesError] | None = None
 
@@ -182,7 +188,7 @@ def _secrets(url: str) -> list[str]:
     return [str(parts[name]) for name in ("password", "sslpassword") if parts.get(name)]
 
 
-def connected(url: str) -> Connection:
+def connected(url: str) -> BoundedConnection:
     """Return a new connection."""
     checked_url(url)
     try:
@@ -197,7 +203,7 @@ def connected(url: str) -> Connection:
     }  # fmt: skip
     settings = {name: value for name, value in settings.items() if name not in given}
     with named_errors(url):
-        connection = Connection.connect(url, autocommit=True, **settings)
+        connection = BoundedConnection.connect(url, autocommit=True, **settings)
         try:
             connection.execute("SET tcp_keepalives_idle = 10")
             connection.execute("SET tcp_keepalives_interval = 5")
@@ -211,7 +217,7 @@ def connected(url: str) -> Connection:
 
 
 @contextlib.contextmanager
-def lent(url: str, fresh: bool = False) -> Iterator[Connection]:
+def lent(url: str, fresh: bool = False) -> Iterator[BoundedConnection]:
     """Lend a connection; JournalAway where the database can't be reached."""
     pool, connection = _pool(url), None
     with pool.lock:
@@ -238,7 +244,7 @@ def lent(url: str, fresh: bool = False) -> Iterator[Connection]:
             connection.close()
 
 
-def notifications(connection: Connection) -> list[str]:
+def notifications(connection: BoundedConnection) -> list[str]:
     """Return the notifications that have arrived on a listening connection."""
     connection.pgconn.consume_input()
     found = []
@@ -250,7 +256,7 @@ def notifications(connection: Connection) -> list[str]:
 # ---------------------------------------------------------------------- tables
 
 
-def check(connection: Connection, url: str) -> None:
+def check(connection: BoundedConnection, url: str) -> None:
     """Refuse a database without our tables, or with those of another release."""
     version = _version(connection)
     if version == schema.VERSION:
@@ -269,7 +275,7 @@ def check(connection: Connection, url: str) -> None:
     )
 
 
-def _version(connection: Connection) -> int:
+def _version(connection: BoundedConnection) -> int:
     if connection.execute("SELECT to_regclass('surebayes.version')").fetchone() == (None,):
         return 0
     found = connection.execute("SELECT max(version) FROM surebayes.version").fetchone()
@@ -304,7 +310,7 @@ _SQL_TYPES = ["int4", *[{"TEXT": "text", "REAL": "float8", "BLOB": "bytea"}.get(
     "BLOB")]]  # fmt: skip
 
 
-def journal_number(connection: Connection, name: str, make: bool = False) -> int | None:
+def journal_number(connection: BoundedConnection, name: str, make: bool = False) -> int | None:
     """Return the number of a journal; None where it isn't there and not to be made."""
     query = "SELECT journal FROM surebayes.journals WHERE name = %s"
     found = connection.execute(query, (name,)).fetchone()
@@ -314,14 +320,14 @@ def journal_number(connection: Connection, name: str, make: bool = False) -> int
     return None if found is None else int(found[0])
 
 
-def journals(connection: Connection) -> list[tuple[int, str]]:
+def journals(connection: BoundedConnection) -> list[tuple[int, str]]:
     """Return number and name of each journal."""
     return [
         (int(n), str(name)) for n, name in connection.execute("SELECT journal, name FROM surebayes.journals ORDER BY 1")
     ]
 
 
-def lock(connection: Connection, journal: int, wait: float) -> None:
+def lock(connection: BoundedConnection, journal: int, wait: float) -> None:
     """Take the lock of a journal, until `unlock` or the end of the connection; Busy after `wait` seconds."""
     try:
         connection.patience = CONNECT  # a frozen server doesn't answer this
@@ -332,7 +338,7 @@ def lock(connection: Connection, journal: int, wait: float) -> None:
         connection.patience = PATIENCE
 
 
-def unlock(connection: Connection, journal: int) -> None:
+def unlock(connection: BoundedConnection, journal: int) -> None:
     """Release the lock of a journal; a connection that fails has released it."""
     with contextlib.suppress(psycopg.Error):
         connection.execute("SELECT pg_advisory_unlock(hashtextextended('surebayes journal ' || %s, 0))", (journal,))
@@ -340,20 +346,20 @@ def unlock(connection: Connection, journal: int) -> None:
     connection.close()
 
 
-def rows_from(connection: Connection, journal: int, first: int) -> list[Row]:
+def rows_from(connection: BoundedConnection, journal: int, first: int) -> list[Row]:
     """Return rows from a number on, up to `CHUNK` and one."""
     rows: list[Row] = connection.cursor(binary=True).execute(_SELECT, (journal, first, CHUNK + 1)).fetchall()
     return rows
 
 
-def last_row(connection: Connection, journal: int) -> int:
+def last_row(connection: BoundedConnection, journal: int) -> int:
     """Return the number of the last row; 0 without one."""
     query = "SELECT seq FROM surebayes.events WHERE journal = %s ORDER BY seq DESC LIMIT 1"
     found = connection.execute(query, (journal,)).fetchone()
     return 0 if found is None else int(found[0])
 
 
-def last_rows(connection: Connection, numbers: Sequence[int]) -> dict[int, int]:
+def last_rows(connection: BoundedConnection, numbers: Sequence[int]) -> dict[int, int]:
     """Return the number of the last row of some journals."""
     query = (
         "SELECT j, coalesce((SELECT seq FROM surebayes.events WHERE journal = j ORDER BY seq DESC LIMIT 1), 0) "
@@ -362,13 +368,13 @@ def last_rows(connection: Connection, numbers: Sequence[int]) -> dict[int, int]:
     return {int(journal): int(seq) for journal, seq in connection.execute(query, (list(numbers),))}
 
 
-def facts(connection: Connection, journal: int) -> dict[str, str]:
+def facts(connection: BoundedConnection, journal: int) -> dict[str, str]:
     """Return the facts about a journal; of several values of a name the last one holds."""
     query = "SELECT name, value FROM surebayes.facts WHERE journal = %s ORDER BY number"
     return {str(name): str(value) for name, value in connection.execute(query, (journal,))}
 
 
-def add_facts(connection: Connection, journal: int, new: dict[str, str]) -> None:
+def add_facts(connection: BoundedConnection, journal: int, new: dict[str, str]) -> None:
     """Add facts about a journal."""
     for name, value in new.items():
         connection.execute(
@@ -377,7 +383,7 @@ def add_facts(connection: Connection, journal: int, new: dict[str, str]) -> None
 
 
 def append(
-    connection: Connection,
+    connection: BoundedConnection,
     journal: int,
     name: str,
     rows: Sequence[Row],
@@ -416,7 +422,7 @@ def _plain(row: Row) -> list[Any]:
     return values
 
 
-def is_sent(connection: Connection, journal: int, key: bytes) -> bool:
+def is_sent(connection: BoundedConnection, journal: int, key: bytes) -> bool:
     """Whether a lesson with this key has been counted."""
     query = "SELECT 1 FROM surebayes.sent WHERE journal = %s AND key = %s"
     return connection.execute(query, (journal, key)).fetchone() is not None
@@ -425,7 +431,7 @@ def is_sent(connection: Connection, journal: int, key: bytes) -> bool:
 # ---------------------------------------------------------------------- snapshots
 
 
-def put_snapshot(connection: Connection, journal: int, seq: int, files: Sequence[tuple[str, str]]) -> None:
+def put_snapshot(connection: BoundedConnection, journal: int, seq: int, files: Sequence[tuple[str, str]]) -> None:
     """Store the files of a model, (name, path) of each, unless a snapshot of that row is there."""
     with connection.transaction():
         if snapshot_row(connection, journal) >= seq:
@@ -440,13 +446,15 @@ def put_snapshot(connection: Connection, journal: int, seq: int, files: Sequence
                     part += 1
 
 
-def snapshot_row(connection: Connection, journal: int) -> int:
+def snapshot_row(connection: BoundedConnection, journal: int) -> int:
     """Return the row of the latest snapshot; -1 without one."""
     found = connection.execute("SELECT max(seq) FROM surebayes.snapshots WHERE journal = %s", (journal,)).fetchone()
     return -1 if found is None or found[0] is None else int(found[0])
 
 
-def read_snapshot(connection: Connection, journal: int, seq: int, put: Callable[[str, Iterator[bytes]], None]) -> None:
+def read_snapshot(
+    connection: BoundedConnection, journal: int, seq: int, put: Callable[[str, Iterator[bytes]], None]
+) -> None:
     """Call `put` with the name and the pieces of each file of a snapshot."""
     where = "WHERE journal = %s AND seq = %s"
     names = connection.execute(

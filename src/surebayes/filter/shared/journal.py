@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from surebayes.filter.shared.database import Connection
+    from surebayes.filter.shared.database import BoundedConnection
     from surebayes.filter.store.events import Row
 
 _AT = {name: place for place, name in enumerate(NAMES)}
@@ -79,7 +79,7 @@ class SharedJournal(Journal):
         self.name = name_of(self.facts)
         self.sent: list[bytes] = []
         self.number = 0
-        self._connection: Connection | None = None
+        self._connection: BoundedConnection | None = None
         self._lease: contextlib.ExitStack | None = None
 
     # ---- the lock
@@ -122,7 +122,7 @@ class SharedJournal(Journal):
                 self._lease = held.enter_context(lease.pop_all())
                 return
 
-    def _find(self, connection: Connection) -> None:
+    def _find(self, connection: BoundedConnection) -> None:
         if not self.number:
             database.check(connection, self.url)
             number = database.journal_number(connection, self.name)
@@ -134,7 +134,7 @@ class SharedJournal(Journal):
             self.number = number
 
     @property
-    def _locked_connection(self) -> Connection:
+    def _locked_connection(self) -> BoundedConnection:
         if self._connection is None:
             raise Busy(f"The journal of {self.folder!r} is changed without its lock in the database. Try again.")
         return self._connection
@@ -189,7 +189,7 @@ class SharedJournal(Journal):
             if added:
                 self._take_facts(connection, guard)
 
-    def _next(self, connection: Connection, guard: contextlib.AbstractContextManager[object]) -> list[Row]:
+    def _next(self, connection: BoundedConnection, guard: contextlib.AbstractContextManager[object]) -> list[Row]:
         """Return the rows after the last one of the copy, which must be the same in the database."""
         with guard:
             last = self.last()
@@ -230,7 +230,7 @@ class SharedJournal(Journal):
                     "Restore the database from a copy."
                 )
 
-    def _take_facts(self, connection: Connection, guard: contextlib.AbstractContextManager[object]) -> None:
+    def _take_facts(self, connection: BoundedConnection, guard: contextlib.AbstractContextManager[object]) -> None:
         found = database.facts(connection, self.number)
         with guard:
             for name, value in found.items():
@@ -264,7 +264,7 @@ class SharedJournal(Journal):
                     self._db.execute("ROLLBACK")
                 raise
 
-    def _commit_there(self, connection: Connection, rows: Sequence[Row], blank: Sequence[int]) -> None:
+    def _commit_there(self, connection: BoundedConnection, rows: Sequence[Row], blank: Sequence[int]) -> None:
         """Add rows to the database; where the connection breaks, find out whether they are there."""
         try:
             with database.named_errors(self.url):
@@ -303,7 +303,7 @@ class SharedJournal(Journal):
         with database.named_errors(self.url):
             return self._has(self._locked_connection, row)
 
-    def _has(self, connection: Connection, row: tuple[int, int, int]) -> bool:
+    def _has(self, connection: BoundedConnection, row: tuple[int, int, int]) -> bool:
         query = "SELECT head_check, chain FROM surebayes.events WHERE journal = %s AND seq = %s"
         found = connection.execute(query, (self.number, row[0])).fetchone()
         return found is not None and tuple(found) == row[1:]
