@@ -279,9 +279,30 @@ _UNFORESEEN = (70, 500)
 _LOCKED = ("database is locked", "database table is locked")
 
 
+def is_mistake_in_query(error: BaseException) -> bool:
+    """Whether an error of SQLite is about the query, or what was bound to it, and not about the file.
+
+    Examples
+    --------
+    >>> import sqlite3
+    >>> try:
+    ...     _ = sqlite3.connect(":memory:").execute("SELECT nothing")
+    ... except sqlite3.Error as error:
+    ...     print(is_mistake_in_query(error), exit_code(error))
+    True 70
+    """
+    import sqlite3
+
+    if isinstance(error, sqlite3.ProgrammingError | sqlite3.InterfaceError | sqlite3.NotSupportedError):
+        return True
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+
+
 def _meaning(error: BaseException) -> tuple[int, int]:
     sqlite3 = sys.modules.get("sqlite3")  # its errors can't occur unless it is loaded
     if sqlite3 is not None and isinstance(error, sqlite3.Error):
+        if is_mistake_in_query(error):
+            return _UNFORESEEN
         return _MEANING[Busy if str(error) in _LOCKED else StoreError]
     for family in type(error).__mro__:
         if family in _MEANING:

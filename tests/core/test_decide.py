@@ -141,9 +141,10 @@ def test_bias_of_degenerate_rows():
     assert decide.bias_of_least_error([1.0, 2.0], [True, False], [0, 0]) == 0.0
     assert decide.bias_of_least_error([2.0, 2.0], [True, True]) > -2
     assert decide.bias_of_least_error([0.0], [True]) > 0
-    low, high = 1.0, math.nextafter(1.0, 2.0)  # neighbours: the middle must still tell them apart
-    bias = decide.bias_of_least_error([low, high], [False, True])
-    assert high + bias > 0 >= low + bias
+    first, second, third = 1.0, math.nextafter(1.0, 2.0), 1.0 + 2**-51  # neighbours: a cut still separates them
+    for low, high in ((first, second), (second, third)):  # their mean rounds down, and up
+        bias = decide.bias_of_least_error([low, high], [False, True])
+        assert high + bias > 0 >= low + bias
     with pytest.raises(ValueError, match="finite"):
         decide.bias_of_least_error([math.inf, 0.0], [True, False])
 

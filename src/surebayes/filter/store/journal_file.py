@@ -13,7 +13,7 @@ import contextlib
 import os
 import sqlite3
 
-from surebayes.errors import BadModel, Busy
+from surebayes.errors import BadModel, Busy, is_mistake_in_query
 from surebayes.filter.store.events import COLUMNS
 from surebayes.persist.folder import adopt, adopt_named
 
@@ -224,7 +224,7 @@ class errors_named:
             self._permissions(error)
         if "full" in text or "disk I/O" in text or "unable to open" in text or "readonly" in text:
             raise OSError(f"{self.path} can't be used: {text}. Check the free space of the disk.") from error
-        if self.is_known and _is_a_mistake(error):
+        if self.is_known and is_mistake_in_query(error):
             return
         raise BadModel(f"{self.path} is damaged, or not a journal of surebayes: {text}.") from error
 
@@ -233,10 +233,3 @@ class errors_named:
         for path in (self.path, f"{self.path}-wal", f"{self.path}-shm", os.path.dirname(self.path) or "."):
             if os.path.exists(path) and not os.access(path, os.W_OK):
                 raise PermissionError(13, "Permission denied", path) from error
-
-
-def _is_a_mistake(error: sqlite3.Error) -> bool:
-    """Whether an error is about the query, or what was bound to it, and not about the file."""
-    if isinstance(error, sqlite3.ProgrammingError | sqlite3.InterfaceError | sqlite3.NotSupportedError):
-        return True
-    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
