@@ -46,9 +46,19 @@ def news_corpus(n=90, seed=0):
     return Corpus("news20_bydate", texts, labels, [str(i) for i in range(n)], list(range(n)), split)
 
 
+def prompt_corpus(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = [("legitimate", "injection")[i % 2] for i in range(n)]
+    texts = [text(rng, HAM if label == "legitimate" else SPAM) for label in labels]
+    texts[90:93] = texts[:3]  # copies of training documents
+    split = ["train" if i < 80 else "test" for i in range(n)]
+    return Corpus("prompt_injections", texts, labels, [str(i) for i in range(n)], list(range(n)), split)
+
+
 @pytest.fixture(autouse=True)
 def small_corpora(monkeypatch):
     made = {"spamassassin": mail_corpus, "sms_spam": text_corpus, "news20_bydate": news_corpus}
+    made["prompt_injections"] = prompt_corpus
     monkeypatch.setattr(corpora, "load", lambda name: made[name]())
     monkeypatch.setattr(suite_peers, "N_GRAM_COLUMNS", 2**14)
 
@@ -172,6 +182,34 @@ def test_newsgroups_one_against_the_rest_by_one_pool():
         scores, _ = suites._text_pool(replace(task, made=shared), task.labels, None)
         assert metrics.roc_auc(task.truth, scores) > 0.9
     assert list(shared) == ["pool"]  # fitted once
+
+
+def test_guard_suite(monkeypatch):
+    (task,) = suites.text_tasks("prompt_injections")
+    assert (len(task.train), len(task.test)) == (80, 37)
+    assert not set(task.train) & set(task.test)
+    corpus = prompt_corpus()
+    label = dict(zip(corpus.documents, corpus.labels))
+    assert task.labels.tolist() == [label[document] == "injection" for document in task.train]
+    assert task.truth.tolist() == [label[document] == "injection" for document in task.test]
+    assert len(suites.text_tasks("prompt_injections", 0.5)[0].train) == 40
+    monkeypatch.setattr(suites, "GUARD_TRAINS_ON", 30)
+    assert len(suites.text_tasks("prompt_injections")[0].train) == 30
+
+
+def test_the_guard_suite_by_command(capsys, tmp_path):
+    out = str(tmp_path / "guard.jsonl")
+    options = ["--system", "ViewPool", "--system", "ComplementNB, words", "--out", out]
+    arguments = ["compare", "--suite", "guard", "--corpus", "prompt_injections", *options]
+    assert command([*arguments, "--no-json"]) == 0
+    assert "prompt_injections: guard" in capsys.readouterr().out
+    results = suites.show_file(out, "guard")
+    assert [result.system for result in results] == ["ViewPool", "ComplementNB, words"]
+    assert all(result.auc_low <= result.auc <= result.auc_high and result.auc > 0.9 for result in results)
+    assert suites.show_file(out, "text") == []
+    assert command([*arguments, "--resume", "--json"]) == 0
+    assert command(["compare", "--suite", "guard", "--corpus", "sms_spam"]) == 2
+    assert "The guard suite has no corpus 'sms_spam'" in capsys.readouterr().err
 
 
 @pytest.mark.skipif("bogofilter" not in suite_peers.available(), reason="bogofilter is not installed")

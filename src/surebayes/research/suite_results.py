@@ -26,7 +26,7 @@ class SuiteResult:
     Attributes
     ----------
     table : str
-        "batch", "flipped labels", "online" or "text".
+        "batch", "flipped labels", "online", "text" or "guard".
     corpus, system, setting : str
         What was run; `setting` is what was chosen on training documents.
     auc, auc_low, auc_high : float
@@ -73,7 +73,8 @@ class SuitePart:
         from surebayes.pool.specs import views_of
         from surebayes.research.suite_peers import SETTINGS
 
-        settings = views_of("pool", self.suite) if self.system == "ViewPool" else SETTINGS.get(self.system)
+        kind = "mail" if self.suite == "mail" else "text"
+        settings = views_of("pool", kind) if self.system == "ViewPool" else SETTINGS.get(self.system)
         marked = sha256(repr(settings).encode()).hexdigest()[:12]
         return {"suite": self.suite, "version": release(), "share": self.share, "settings": marked}
 
@@ -243,7 +244,7 @@ def show_file(path: str | os.PathLike[str], suite: str) -> list[SuiteResult]:
     ----------
     path : path
         A file that a suite wrote.
-    suite : {"mail", "text"}
+    suite : {"mail", "text", "guard"}
         Which suite.
     """
     results = {}

@@ -1,6 +1,6 @@
-"""Two comparisons on real corpora: mail, where false alarms are intolerable, and other text.
+"""Comparisons on real corpora: mail, where false alarms are intolerable, other text, and what guards must judge.
 
-`surebayes compare --suite mail` and `--suite text` print the tables; `mail_suite` and
+`surebayes compare --suite mail`, `--suite text` and `--suite guard` print the tables; `mail_suite` and
 `text_suite` return them as data. Every choice is made on training documents: the settings of the peers
 by AUC_0.1 on the last third of the training part, trained on the part before (for other text: on a random third of
 the first split's training part, once a corpus). The corpora are read from the folder that SUREBAYES_DATA names.
@@ -32,14 +32,18 @@ from surebayes.research.suite_results import (
     tables,
 )
 
-__all__ = ["MAIL", "TEXT", "SuiteResult", "corpora_of", "flipped", "mail_suite", "markdown", "show_file", "systems_of",
-           "tables", "text_suite"]  # fmt: skip
+__all__ = ["GUARD", "MAIL", "TEXT", "SuiteResult", "corpora_of", "flipped", "mail_suite", "markdown", "show_file",
+           "systems_of", "tables", "text_suite"]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 FLIPPED = 0.05
 MAIL = ("spamassassin", "enron_spam")
+GUARD = {"prompt_injections": "injection", "civil_comments": "toxic"}
+"""Corpora of what guards must judge, with the class to find."""
+GUARD_TRAINS_ON = 50_000
+"""Most training documents of such a corpus, the first ones."""
 TEXT = ("movie_reviews", "sms_spam", "lingspam", "reuters21578", "news20_bydate")
 
 
@@ -140,15 +144,15 @@ def corpora_of(suite: str) -> tuple[str, ...]:
     >>> "spamassassin" in corpora_of("mail"), "sms_spam" in corpora_of("mail"), "sms_spam" in corpora_of("text")
     (True, False, True)
     """
-    if suite == "text":
-        return TEXT
+    if suite != "mail":
+        return TEXT if suite == "text" else tuple(GUARD)
     entries = corpora.catalogue()
     return tuple(name for name, entry in entries.items() if entry.kind == "mail" and entry.obtainable)
 
 
 def systems_of(suite: str) -> list[str]:
     """Return the systems that a suite compares here: ours, and those whose programs are installed."""
-    if suite == "text":
+    if suite != "mail":
         return [*TEXT_OURS, *(name for name in suite_peers.available() if name in suite_peers.FOR_TEXT)]
     return [*OURS, *suite_peers.available(), suite_peers.SLOW]
 
@@ -246,7 +250,7 @@ def online_pool(documents: Sequence[Any], y: BoolArray) -> tuple[FloatArray, str
 
 
 def text_tasks(name: str, share: float = 1.0) -> list[Batch]:
-    """Return the splits of a corpus: its folds, or one task for each class against the rest.
+    """Return the splits of a corpus: its folds, one task for each class against the rest, or the publisher's split.
 
     Parameters
     ----------
@@ -256,6 +260,8 @@ def text_tasks(name: str, share: float = 1.0) -> list[Batch]:
         Leading share of the tasks.
     """
     corpus = corpora.load(name)
+    if name in GUARD:
+        return [_guarded(corpus, GUARD[name], share)]
     if name in ("reuters21578", "news20_bydate"):
         tasks = _against_the_rest(corpus, name == "reuters21578")
     else:
@@ -271,6 +277,14 @@ def _against_the_rest(corpus: corpora.Corpus, reuters: bool) -> list[Batch]:
     return [
         Batch(train_texts, _has(train.labels, c), test_texts, _has(test.labels, c), False, classes, True) for c in names
     ]
+
+
+def _guarded(corpus: corpora.Corpus, positive: str, share: float) -> Batch:
+    """Return the publisher's split without copies of earlier documents: no test document was trained on."""
+    distinct = corpus.without_duplicates()
+    train, test = distinct.part("train"), distinct.part("test")
+    train = train.take(range(round(share * min(len(train), GUARD_TRAINS_ON))))
+    return Batch(train.documents, _has(train.labels, positive), test.documents, _has(test.labels, positive), False)
 
 
 def _folded(corpus: corpora.Corpus, positive: str) -> list[Batch]:
@@ -302,6 +316,7 @@ def _folds(y: BoolArray, n: int) -> npt.NDArray[np.int64]:
 def text_suite(
     names: Sequence[str] = TEXT,
     *,
+    suite: str = "text",
     systems: Iterable[str] | None = None,
     share: float = 1.0,
     **running: Unpack[Running],
@@ -313,22 +328,25 @@ def text_suite(
     names : sequence of str
         Corpora: movie reviews, SMS and Ling-Spam in ten folds, the ten largest Reuters topics and the twenty newsgroups
         one against the rest.
+    suite : {"text", "guard"}, default="text"
+        The suite that the corpora belong to; "guard" is of prompts and comments, in the publishers' splits.
     systems : iterable of str, optional
         A subset of the systems.
     share : float, default=1.0
-        Leading share of the folds or classes.
+        Leading share of the folds or classes, or of a guard's training documents.
     **running
         As for `mail_suite`.
 
     Returns
     -------
     list of SuiteResult
-        Means over the tasks; the intervals are of the mean, tasks drawn with replacement.
+        Means over the tasks; the intervals are of the mean, tasks drawn with replacement; where there is one task,
+        over its test documents.
     """
-    known = systems_of("text")
+    known = systems_of(suite)
     wanted = _wanted(systems, known)
-    keys: list[Key] = [("text", name, system, None) for name in names for system in known if system in wanted]
-    parts = [SuitePart("text", key[1], key[2], [key], share) for key in keys]
+    keys: list[Key] = [(suite, name, system, None) for name in names for system in known if system in wanted]
+    parts = [SuitePart(suite, key[1], key[2], [key], share) for key in keys]
     return run_parts(parts, run_part, **running)
 
 
@@ -350,6 +368,9 @@ def _text_part(part: SuitePart) -> Iterator[SuiteResult]:
     most = max(set(settings), key=settings.count)
     how = most if settings.count(most) == len(settings) else f"mostly {most}"
     seconds = (cpu_seconds() - started) / len(read)
+    if part.suite == "guard":
+        yield _result("guard", part.corpus, part.system, how, task.truth, scores, seconds)
+        return
     yield SuiteResult("text", part.corpus, part.system, how, *_mean(auc), *_mean(tpr), seconds)
 
 

@@ -75,7 +75,9 @@ _SECTIONS = {
 @click.option("--out", type=click.Path(readable=False), help=(
     "The folder for tables (Markdown, LaTeX, JSON, CSV) and pictures; with --suite the file of results, as JSON lines."
 ))  # fmt: skip
-@click.option("--suite", type=click.Choice(["mail", "text"]), help="Compare our pool and its peers on public corpora.")
+@click.option("--suite", type=click.Choice(["mail", "text", "guard"]), help=(
+    "Compare our pool and its peers on public corpora: of mail, of other text, or of prompts and toxic comments."
+))  # fmt: skip
 @click.option("--corpus", "names", multiple=True, metavar="NAME", help="Use only this corpus; may be repeated.")
 @click.option("--system", "systems", multiple=True, metavar="NAME", help="Use only this system; may be repeated.")
 @click.option("--flips", type=click.IntRange(min=0), default=3, metavar="N", help=(
@@ -83,7 +85,7 @@ _SECTIONS = {
 ))  # fmt: skip
 @click.option("--online/--no-online", default=True, help="On mail: whether to run message by message too.")
 @click.option("--part", type=click.FloatRange(0, 1, min_open=True), default=1.0, metavar="SHARE", help=(
-    "The share of each stream, or of the folds, to use. Default: 1."
+    "The share of each stream, of the folds, or of a guard's training documents, to use. Default: 1."
 ))  # fmt: skip
 @click.option("--resume", is_flag=True, help="Skip results that --out FILE already has.")
 @click.option("--show", is_flag=True, help="Only print the tables of the file of --out.")
@@ -309,4 +311,4 @@ def _suite_results(suite: str, jobs: int, out: str | None, json_lines: bool, opt
         if suite == "mail":
             names = options["names"] or suites.MAIL
             return suites.mail_suite(names, flips=options["flips"], online=options["online"], **chosen)
-        return suites.text_suite(options["names"] or suites.TEXT, **chosen)
+        return suites.text_suite(options["names"] or suites.corpora_of(suite), suite=suite, **chosen)

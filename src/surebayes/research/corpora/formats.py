@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from surebayes.errors import MalformedCorpus
+from surebayes.datasets.sources import Source
+from surebayes.datasets.tables import TABLES
+from surebayes.errors import BadInput, MalformedCorpus
 
 
 class Item(NamedTuple):
@@ -292,6 +294,64 @@ def _ecml_reader(task: str) -> Callable[[Path], list[Item]]:
     return read
 
 
+# Tables with files for each split ------------------------------------------------------------------------------------
+
+TOXIC = 0.5
+"""The share of annotators from which on a comment of Civil Comments counts as toxic."""
+
+
+def _injection(label: str) -> str | None:
+    return {"0": "legitimate", "1": "injection"}.get(label)
+
+
+def _toxicity(label: str) -> str | None:
+    try:
+        share = float(label)
+    except ValueError:
+        return None
+    return None if not 0 <= share <= 1 else "toxic" if share >= TOXIC else "other"
+
+
+def _table_reader(label: str, name_of: Callable[[str], str | None], expected: str) -> Callable[[Path], list[Item]]:
+    """Return a reader of Parquet, CSV or JSON files train*, validation* and test*, in the folder or its ``data``.
+
+    Parameters
+    ----------
+    label : str
+        The column of labels; that of texts is ``text``.
+    name_of : callable
+        Returns the class of a label, None if it isn't one.
+    expected : str
+        What a label must be, for the error.
+    """
+
+    def read(folder: Path) -> list[Item]:
+        records = []
+        for split in ("train", "validation", "test"):
+            for path in _tables_of(folder, split):
+                try:
+                    for row in Source(path, label_column=label):
+                        named = name_of(str(row.label))
+                        if named is None:
+                            raise MalformedCorpus(f"{row.name}: {label} must be {expected}. Got {row.label!r}.")
+                        records.append(Item(f"{split}/{len(records)}", str(row.content), named, split))
+                except BadInput as error:
+                    raise MalformedCorpus(str(error)) from error
+        return _some(records, folder, "tables train*, validation*, test*")
+
+    return read
+
+
+def _tables_of(folder: Path, split: str) -> list[Path]:
+    """Return the files of a split in the order of their names: those of ``data`` if there are some, of one format."""
+    for place in (folder / "data", folder):
+        for format in TABLES.values():
+            found = {path for end in format.suffixes for path in place.glob(f"{split}*{end}*") if path.is_file()}
+            if found:
+                return sorted(found)
+    return []
+
+
 # Reuters SGML --------------------------------------------------------------------------------------------------------
 
 _CONTROL = {code: None for code in range(32) if chr(code) not in "\n\t"}
@@ -369,6 +429,12 @@ LAYOUTS: Mapping[str, Layout] = {
     "lingspam": Layout(("bare/part*", "lingspam_public/bare/part*"), _read_lingspam),
     "sms": Layout(("SMSSpamCollection",), _read_sms),
     "ynat": Layout(("ynat-v1.1_train.json",), _read_ynat),
+    "prompt_injections": Layout(
+        ("data/train*", "train*"), _table_reader("label", _injection, "0 or 1"), distinctive=False
+    ),
+    "civil_comments": Layout(
+        ("data/train*", "train*"), _table_reader("toxicity", _toxicity, "a share from 0 to 1"), distinctive=False
+    ),
     "trec": Layout(("full/index",), lambda folder: read_trec(folder / "full" / "index")),
     **{
         f"ecml_{task}": Layout((f"task_{task[0]}_*.tf", f"*/task_{task[0]}_*.tf"), _ecml_reader(f"ecml_{task}"))
