@@ -406,7 +406,7 @@ _ALL = (
     Entry(
         "prompt_injections",
         "Prompt injections of deepset",
-        "deepset, on the Hugging Face Hub",
+        "deepset, at huggingface.co",
         "Apache 2.0 (its card also names CC BY 4.0)",
         "662 prompts to a language model: legitimate requests, and attempts to override instructions",
         "huggingface.co/datasets/deepset/prompt-injections, into a folder prompt-injections",
@@ -422,7 +422,7 @@ _ALL = (
     Entry(
         "civil_comments",
         "Civil Comments",
-        "Civil Comments and Jigsaw, on the Hugging Face Hub",
+        "Civil Comments and Jigsaw, at huggingface.co",
         "CC0 1.0",
         "1,999,514 comments on English news sites, 2015-2017, with the share of annotators who found each one toxic",
         "huggingface.co/datasets/google/civil_comments, into a folder civil_comments",

@@ -326,7 +326,7 @@ def _table_reader(label: str, name_of: Callable[[str], str | None], expected: st
     """
 
     def read(folder: Path) -> list[Item]:
-        records = []
+        records: list[Item] = []
         for split in ("train", "validation", "test"):
             for path in _tables_of(folder, split):
                 try:
