@@ -101,7 +101,8 @@ def test_readers_with_text_instead_of_mail_find_the_way_on_the_first_screen():
 
 
 @pytest.mark.parametrize(
-    "page", ["docs/choosing.md", "docs/tutorials/administrator.md", "docs/tutorials/researcher.md"]
+    "page",
+    ["docs/choosing.md", *(f"docs/tutorials/{page}.md" for page in ("administrator", "guard", "researcher"))],
 )
 def test_commands_in_the_tutorials_run(page, tmp_path, monkeypatch):
     monkeypatch.delenv("SUREBAYES_DATA", raising=False)  # as for a reader who has no corpora

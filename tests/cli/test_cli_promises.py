@@ -9,6 +9,7 @@ import pytest
 import surebayes as sb
 from command_line import plain, run_here, run_on_terminal
 from surebayes import synthetic
+from surebayes.cli import doctor
 from surebayes.errors import BadInput
 from surebayes.research.audit import audit
 
@@ -325,3 +326,12 @@ def test_a_column_of_scores_from_front_to_back(capsys, monkeypatch, tmp_path, ro
     assert done.code == 2
     assert "Give --ham, --spam and --by, or a table with --scores" in " ".join(done.err.split())
     assert run_here(capsys, monkeypatch, *words, "--over-time", tmp_path / "picture.txt").code == 65
+
+
+def test_doctor_names_a_certificate_of_all_times_at_once():
+    certificate = dict(
+        assumption="exact: x", goal="max_fpr", max_fpr=0.01, confidence=0.95, stale=False, n_negatives=400
+    )
+    shown = [doctor._certificate("m", certificate | {"anytime": anytime}, {}).detail for anytime in (False, True)]
+    assert shown[0] == "at most 1% false alarms with confidence 95%, from 400 documents"
+    assert shown[1] == "at most 1% false alarms, at all times at once, with confidence 95%, from 400 documents"

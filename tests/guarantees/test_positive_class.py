@@ -18,7 +18,8 @@ PAIRS = [  # negative, positive
     ("ham", "spam"), ("Ham", "SPAM"), ("no", "yes"), ("neg", "pos"), ("negative", "positive"), ("ok", "bad"),
     ("good", "junk"), ("false", "true"), ("0", "1"), ("0.0", "1.0"), ("-1", "1"), (0, 1), (-1, 1), (0.0, 1.0),
     (False, True), (np.False_, np.True_), (np.int64(0), np.int64(1)), (np.str_("ham"), np.str_("spam")),
-    ("newsletter", "phish"),
+    ("newsletter", "phish"), ("request", "attack"), ("legitimate", "Injection"), ("benign", "jailbreak"),
+    ("other", "toxic"),
 ]  # fmt: skip
 
 

@@ -410,7 +410,9 @@ def _certificate(model: str, certificate: Mapping[str, Any] | None, reserved: Ma
     promise = f"at most {_show.percent(max_fpr)} false alarms" if max_fpr is not None else (
         f"{certificate['pos_label']} at least {_show.percent(certificate['min_precision'])} precise"
     )  # fmt: skip
-    promise += f" with confidence {_show.percent(confidence)}"
+    promise += (
+        f"{', at all times at once,' if certificate.get('anytime') else ''} with confidence {_show.percent(confidence)}"
+    )
     if not certificate["stale"]:
         return Finding("certificate", "ok", f"{promise}, from {certificate['n_negatives']:,} documents")
     if certificate.get("contradicted"):

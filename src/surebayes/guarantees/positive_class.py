@@ -5,15 +5,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-_POSITIVE = frozenset({"true", "yes", "pos", "positive", "spam", "junk", "phish", "phishing", "bad", "alarm"})
+_POSITIVE = frozenset({
+    "true", "yes", "pos", "positive", "spam", "junk", "phish", "phishing", "bad", "alarm",
+    "attack", "injection", "jailbreak", "toxic", "malicious",
+})  # fmt: skip
 _NUMBERS = ({0.0, 1.0}, {-1.0, 1.0})
 
 
 def positive_of(labels: "Iterable[Any]") -> "Any | None":
     """Return the positive one of two labels if their names reveal it.
 
-    It must be spam, junk, phish, phishing, bad, alarm, true, yes, pos or positive in any case, or 1 if the other label
-    is 0 or -1.
+    It must be spam, junk, phish, phishing, bad, alarm, attack, injection, jailbreak, toxic, malicious, true, yes, pos
+    or positive in any case, or 1 if the other label is 0 or -1.
 
     Parameters
     ----------

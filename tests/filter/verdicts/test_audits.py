@@ -295,6 +295,7 @@ def test_bounds_are_rounded_outwards(n, share):
     known = {"n": n, "alarms": audit.alarms, "lower": audit.lower, "upper": audit.upper}
     found = {"spam": {"known": known, "presumed": 0, "since": "2026-03-03T10:00:00", "confidence": 0.95}}
     words = in_words({}, found, {})["spam"]["delivered"].split()
+    assert not any("e+" in word for word in words)  # 100%, not 1e+02%
     low, high = (float(word.rstrip("%")) / 100 for word in words if word.endswith("%"))
     assert low <= audit.lower * (1 + 1e-9)
     assert high >= audit.upper * (1 - 1e-9)

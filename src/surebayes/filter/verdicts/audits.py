@@ -180,7 +180,7 @@ def _delivered(audited: "Mapping[str, Any]") -> str:
 def _bounds(reading: "Mapping[str, Any]", confidence: float) -> str:
     if not reading["n"]:
         return "no truth is known"
-    ends = [f"{100 * each:.2g}%" for each in (_outwards(reading["lower"], -1), _outwards(reading["upper"], 1))]
+    ends = [f"{100 * each:.6g}%" for each in (_outwards(reading["lower"], -1), _outwards(reading["upper"], 1))]
     of = f"{reading['alarms']:,} of {reading['n']:,}, confidence {100 * confidence:g}%"
     return f"a true rate of false alarms of {ends[0]} to {ends[1]} ({of})"
 
