@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import surebayes as sb
-from surebayes.filter.layers.bogofilter import imported
+from surebayes.filter.bogofilter import imported
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.lesson_digest import LANES, MultisetHash, Scope, _expanded, replayed
 
