@@ -119,6 +119,7 @@ class SecondStage:
         contrasts: "Sequence[int]",
         weights: "IntArray | None" = None,
         most: "int | None" = None,
+        duals: "FloatArray | None" = None,
     ) -> None:
         """Fit on documents that the sums already contain.
 
@@ -140,6 +141,8 @@ class SecondStage:
             Multiplicity of each.
         most : int, optional
             Maximum number of passes.
+        duals : ndarray of shape (documents, contrasts), optional
+            The dual variables to start from, replaced by those of the fit.
         """
         import numpy as np
 
@@ -165,6 +168,7 @@ class SecondStage:
             self.intercepts,
             MOST if most is None else most,
             ENOUGH,
+            duals,
         )
 
 

@@ -19,9 +19,23 @@ typedef struct {
     float *values;
     const int64_t *labels, *wanted;
     const double *costs;
-    double *alpha, *bias, *margin, *step;
-    uint32_t *order, *moving; /* the contrasts that a row moves */
+    double *own_alpha, *alpha, *bias, *margin, *step;
+    float *sums;
+    uint32_t *order;
 } Machine;
+
+enum { LANES = 4, MOST_LANES = 8 };
+enum { NEXT = 64, LINE = 16 }; /* entries that are asked for ahead; numbers on a line of memory */
+
+#if defined(__GNUC__) || defined(__clang__)
+#define LANES_ARE_VECTORS
+typedef float Lanes __attribute__((vector_size(4 * LANES)));
+#else
+typedef struct {
+    float of[LANES];
+} Lanes;
+#endif
+
 
 /* Compiled twice where the loader can choose: with AVX2 the machines of many classes take half the time. */
 #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) &&     \
@@ -96,25 +110,79 @@ static double margin_of_one(const Machine *m, size_t i)
     return ((sums[0] + sums[1]) + (sums[2] + sums[3])) * m->scale[i] + m->bias[0];
 }
 
-static inline void margins_of(const Machine *m, size_t i, double *restrict margin, const size_t contrasts)
+/* Ask for what is kept of the entry some way ahead: with many contrasts it lies on several lines of memory. */
+static inline void ask_ahead(const Machine *m, size_t j, size_t end)
 {
-    const size_t each = contrasts + 1, end = m->start[i + 1];
-    for (size_t k = 0; k < contrasts; k++)
-        margin[k] = 0.0;
-    for (size_t j = m->start[i]; j < end; j++) {
-        PREFETCH(m->values + (size_t)m->at[j + AHEAD < end ? j + AHEAD : j] * each);
-        const float *restrict value = m->values + (size_t)m->at[j] * each + 1;
-        const double often = m->often ? (double)m->often[j] : 1.0;
-        for (size_t k = 0; k < contrasts; k++)
-            margin[k] += (double)value[k] * often;
+    const float *value = m->values + (size_t)m->at[j + NEXT < end ? j + NEXT : j] * m->each;
+    for (size_t number = 0; number < m->each; number += LINE)
+        PREFETCH(value + number);
+    PREFETCH(value + m->each - 1);
+}
+
+/* Four sums and so many values, each times a number. */
+static inline Lanes plus(Lanes sums, const float *values, float times)
+{
+#ifdef LANES_ARE_VECTORS
+    Lanes more;
+    memcpy(&more, values, sizeof more);
+    sums += more * times;
+#else
+    for (size_t k = 0; k < LANES; k++)
+        sums.of[k] += values[k] * times;
+#endif
+    return sums;
+}
+
+/* The sums of contrasts from `first` on, of the last four before `end`. How many lanes there are is known when this is
+ * compiled: then all sums stay in registers, and no addition waits for memory. */
+static ALWAYS_INLINE void add_up(const Machine *m, size_t i, size_t first, size_t end, const size_t lanes)
+{
+    Lanes sums[MOST_LANES];
+    memset(sums, 0, sizeof sums);
+    for (size_t j = m->start[i]; j < m->start[i + 1]; j++) {
+        if (!first)
+            ask_ahead(m, j, m->start[i + 1]);
+        const float *value = m->values + (size_t)m->at[j] * m->each + 1;
+        const float often = m->often ? m->often[j] : 1.0f;
+        for (size_t l = 0; l + 1 < lanes; l++)
+            sums[l] = plus(sums[l], value + first + l * LANES, often);
+        sums[lanes - 1] = plus(sums[lanes - 1], value + end - LANES, often);
     }
-    for (size_t k = 0; k < contrasts; k++)
-        margin[k] = margin[k] * m->scale[i] + m->bias[k];
+    memcpy(m->sums + first, sums, (lanes - 1) * sizeof *sums);
+    memcpy(m->sums + end - LANES, sums + lanes - 1, sizeof *sums);
+}
+
+static inline void add_up_a_few(const Machine *m, size_t i)
+{
+    for (size_t k = 0; k < m->contrasts; k++) {
+        float sum = 0.0f;
+        for (size_t j = m->start[i]; j < m->start[i + 1]; j++)
+            sum += m->values[(size_t)m->at[j] * m->each + 1 + k] * (m->often ? m->often[j] : 1.0f);
+        m->sums[k] = sum;
+    }
 }
 
 WIDE static void margins(const Machine *m, size_t i)
 {
-    margins_of(m, i, m->margin, m->contrasts);
+    const size_t n = m->contrasts;
+    size_t first = 0;
+    if (n < LANES)
+        add_up_a_few(m, i);
+    else
+        for (; first < n; first += MOST_LANES * LANES)
+            switch ((n - first + LANES - 1) / LANES) {
+            case 1: add_up(m, i, first, n, 1); break;
+            case 2: add_up(m, i, first, n, 2); break;
+            case 3: add_up(m, i, first, n, 3); break;
+            case 4: add_up(m, i, first, n, 4); break;
+            case 5: add_up(m, i, first, n, 5); break;
+            case 6: add_up(m, i, first, n, 6); break;
+            case 7: add_up(m, i, first, n, 7); break;
+            case MOST_LANES: add_up(m, i, first, n, MOST_LANES); break;
+            default: add_up(m, i, first, first + MOST_LANES * LANES, MOST_LANES);
+            }
+    for (size_t k = 0; k < n; k++)
+        m->margin[k] = (double)m->sums[k] * m->scale[i] + m->bias[k];
 }
 
 static void move_one(Machine *m, size_t i)
@@ -136,21 +204,20 @@ static void move_one(Machine *m, size_t i)
         }
 }
 
-static inline void move(Machine *m, size_t i, size_t n_moving, const size_t contrasts)
+/* All contrasts move, those at rest by 0: that takes less time than to pick the others out. */
+WIDE static void move(Machine *m, size_t i)
 {
-    const size_t each = contrasts + 1, end = m->start[i + 1];
-    for (size_t t = 0; t < n_moving; t++) {
-        m->bias[m->moving[t]] += m->step[t];
-        m->step[t] *= m->scale[i];
+    const size_t contrasts = m->contrasts, each = m->each, end = m->start[i + 1];
+    const float *restrict step = m->sums;
+    for (size_t k = 0; k < contrasts; k++) {
+        m->bias[k] += m->step[k];
+        m->sums[k] = (float)(m->step[k] * m->scale[i]);
     }
     for (size_t j = m->start[i]; j < end; j++) {
-        float *value = m->values + (size_t)m->at[j] * each;
-        const double strength = (double)value[0], often = m->often ? (double)m->often[j] : 1.0;
-        const double gain = strength * strength * often;
-        for (size_t t = 0; t < n_moving; t++) {
-            float *coefficient = value + 1 + m->moving[t];
-            *coefficient = (float)((double)*coefficient + m->step[t] * gain);
-        }
+        float *restrict value = m->values + (size_t)m->at[j] * each;
+        const float gain = m->often ? value[0] * value[0] * m->often[j] : value[0] * value[0];
+        for (size_t k = 0; k < contrasts; k++)
+            value[1 + k] += step[k] * gain;
     }
 }
 
@@ -174,8 +241,7 @@ typedef struct {
 /* Visit a row; whether it can be left out of the next passes: no machine needs it, by more than `limit`. */
 static inline int visit(Machine *m, size_t i, double limit, Span *span, const size_t contrasts)
 {
-    int idle = 1;
-    size_t moves = 0;
+    int idle = 1, moves = 0;
     double *alpha = m->alpha + i * contrasts;
     const double diagonal = 0.5 / m->costs[i], whole = (m->scale[i] > 0 ? 2.0 : 1.0) + diagonal;
     if (contrasts == 1)
@@ -183,10 +249,11 @@ static inline int visit(Machine *m, size_t i, double limit, Span *span, const si
     else
         margins(m, i);
     for (size_t k = 0; k < contrasts; k++) {
-        const double sign = m->labels[i] == m->wanted[k] ? 1.0 : -1.0;
-        const double slope = sign * m->margin[k] - 1.0 + alpha[k] * diagonal;
+        m->step[k] = 0.0;
         if (m->wanted[k] < 0)
             continue;
+        const double sign = m->labels[i] == m->wanted[k] ? 1.0 : -1.0;
+        const double slope = sign * m->margin[k] - 1.0 + alpha[k] * diagonal;
         if (alpha[k] == 0.0 && slope > 0) {
             idle &= slope > limit;
             continue;
@@ -199,15 +266,32 @@ static inline int visit(Machine *m, size_t i, double limit, Span *span, const si
         if (fabs(slope) > 1e-12) {
             const double before = alpha[k], after = before - slope / whole;
             alpha[k] = after > 0 ? after : 0.0;
-            m->step[moves] = (alpha[k] - before) * sign;
-            m->moving[moves++] = (uint32_t)k;
+            m->step[k] = (alpha[k] - before) * sign;
+            moves = 1;
         }
     }
     if (moves && contrasts == 1)
         move_one(m, i);
     else if (moves)
-        move(m, i, moves, contrasts);
+        move(m, i);
     return idle;
+}
+
+/* Make the coefficients those of the duals that were given. */
+static void begin(Machine *m)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        int moves = 0;
+        for (size_t k = 0; k < m->contrasts; k++) {
+            const double dual = m->wanted[k] < 0 ? 0.0 : m->alpha[i * m->contrasts + k];
+            m->step[k] = m->labels[i] == m->wanted[k] ? dual : -dual;
+            moves |= dual != 0.0;
+        }
+        if (moves && m->contrasts == 1)
+            move_one(m, i);
+        else if (moves)
+            move(m, i);
+    }
 }
 
 static inline size_t descend(Machine *m, size_t most, double enough, const size_t contrasts)
@@ -250,25 +334,29 @@ static int make_room(Machine *m)
     size_t k = m->contrasts;
     if (m->n > UINT32_MAX || (k && m->n > SIZE_MAX / 16 / k))
         return -1;
-    m->alpha = calloc(m->n * k + 1, sizeof *m->alpha);
+    m->own_alpha = m->alpha ? NULL : calloc(m->n * k + 1, sizeof *m->alpha);
+    m->alpha = m->alpha ? m->alpha : m->own_alpha;
     m->margin = calloc(k + 1, sizeof *m->margin);
     m->step = calloc(k + 1, sizeof *m->step);
     m->order = malloc((m->n + 1) * sizeof *m->order);
-    m->moving = malloc((k + 1) * sizeof *m->moving);
-    return m->alpha && m->margin && m->step && m->order && m->moving ? 0 : -1;
+    m->sums = calloc(k + 1, sizeof *m->sums);
+    return m->alpha && m->margin && m->step && m->sums && m->order ? 0 : -1;
 }
 
 static void close_machine(Machine *m)
 {
     free(m->start), free(m->at), free(m->often), free(m->scale);
-    free(m->alpha), free(m->margin), free(m->step), free(m->order), free(m->moving);
+    free(m->own_alpha), free(m->margin), free(m->step), free(m->sums), free(m->order);
 }
 
 static int check_machine(const Machine *m, const Rows *rows, size_t n_labels, size_t n_costs, size_t n_bias,
-                         int counted)
+                         size_t n_duals, int counted)
 {
     int good = n_labels == rows->n_which && n_costs == rows->n_which && n_bias == m->contrasts && m->contrasts &&
-               (!counted || rows->times);
+               (!counted || rows->times) && (!m->alpha || n_duals / m->contrasts == rows->n_which) &&
+               (!m->alpha || n_duals % m->contrasts == 0);
+    for (size_t i = 0; good && i < n_duals; i++)
+        good = m->alpha[i] >= 0 && m->alpha[i] < 1e30;
     for (size_t i = 0; good && i < n_costs; i++)
         good = m->costs[i] > 0 && m->costs[i] < 1e30;
     for (size_t i = 0; good && counted && i < rows->n_columns; i++)
@@ -279,7 +367,7 @@ static int check_machine(const Machine *m, const Rows *rows, size_t n_labels, si
 }
 
 const char separate_doc[] =
-    "separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough)\n--\n\n"
+    "separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough, duals=None)\n--\n\n"
     "Fit a linear support vector machine on rows of length 1 for each contrast; return how many passes it took.\n\n"
     "rows: indptr, columns and times; which: the documents that are meant (int64), or None. table: in memory, 1 + as "
     "many values of float32\n"
@@ -293,12 +381,12 @@ const char separate_doc[] =
     "more than `enough`.";
 PyObject *pool_separate(PyObject *module, PyObject *args)
 {
-    PyObject *from, *which, *into, *labels, *costs, *contrasts, *intercepts;
+    PyObject *from, *which, *into, *labels, *costs, *contrasts, *intercepts, *duals = Py_None;
     int counted;
     Py_ssize_t most;
     double enough;
-    if (!PyArg_ParseTuple(args, "OOOpOOOOnd:separate", &from, &which, &into, &counted, &labels, &costs, &contrasts,
-                          &intercepts, &most, &enough))
+    if (!PyArg_ParseTuple(args, "OOOpOOOOnd|O:separate", &from, &which, &into, &counted, &labels, &costs, &contrasts,
+                          &intercepts, &most, &enough, &duals))
         return NULL;
     Buffers *buffers = calloc(1, sizeof *buffers);
     if (!buffers)
@@ -306,19 +394,22 @@ PyObject *pool_separate(PyObject *module, PyObject *args)
     Machine m = {0};
     Rows rows;
     Table table;
-    size_t n_labels, n_costs, n_bias, passes = 0;
+    size_t n_labels, n_costs, n_bias, n_duals = 0, passes = 0;
     int good = (m.wanted = buffers_add(buffers, contrasts, 8, 0, &m.contrasts, "contrasts")) &&
                table_open(&table, buffers, into, m.contrasts + 1, 1) == 0 &&
                rows_open(&rows, buffers, from, which, table.width) == 0 &&
                (m.labels = buffers_add(buffers, labels, 8, 0, &n_labels, "labels")) &&
                (m.costs = buffers_add(buffers, costs, 8, 0, &n_costs, "costs")) &&
                (m.bias = buffers_add(buffers, intercepts, 8, 1, &n_bias, "intercepts")) &&
-               check_machine(&m, &rows, n_labels, n_costs, n_bias, counted) == 0;
+               (duals == Py_None || (m.alpha = buffers_add(buffers, duals, 8, 1, &n_duals, "duals"))) &&
+               check_machine(&m, &rows, n_labels, n_costs, n_bias, n_duals, counted) == 0;
     if (good) {
         m.values = (float *)table.values, m.each = m.contrasts + 1, m.n = rows.n_which;
         int enough_room;
         Py_BEGIN_ALLOW_THREADS
         enough_room = make_room(&m) == 0 && take_rows(&m, &rows, &table, counted) == 0;
+        if (enough_room && duals != Py_None)
+            begin(&m);
         if (enough_room && most > 0)
             passes = m.contrasts == 1 ? descend(&m, (size_t)most, enough, 1)
                                       : descend(&m, (size_t)most, enough, m.contrasts);

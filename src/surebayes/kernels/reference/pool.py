@@ -347,11 +347,12 @@ def separate(
     intercepts: Buffer,
     most: int,
     enough: float,
+    duals: Buffer | None = None,
 ) -> int:
     """Fit second stages: see `surebayes.kernels.reference.svm`, which needs numpy."""
     from surebayes.kernels.reference import svm
 
-    return svm.separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough)
+    return svm.separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough, duals)
 
 
 # ---------------------------------------------------------------------- rows of the journal, and tokens

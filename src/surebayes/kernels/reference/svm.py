@@ -34,6 +34,7 @@ class _Machine:
         costs: Buffer,
         contrasts: Buffer,
         intercepts: Buffer,
+        duals: Buffer | None,
     ) -> None:
         self.labels, self.costs = _array(labels, "i8"), _array(costs, "f8")
         self.contrasts, self.bias = _array(contrasts, "i8"), _array(intercepts, "f8")
@@ -42,13 +43,27 @@ class _Machine:
         place, indptr, columns = _array(table.place, "i4"), _array(rows.indptr, "i8"), _array(rows.columns, "i4")
         meant = np.arange(len(indptr) - 1) if which is None else _array(which, "i8")
         good = len(self.labels) == len(self.costs) == len(meant) and len(self.bias) == len(self.contrasts) > 0
+        self.alpha = np.zeros((len(meant), len(self.contrasts)))
+        if duals is not None and good:
+            given = _array(duals, "f8")
+            good = given.size == self.alpha.size and bool(((given >= 0) & (given < 1e30)).all())
+            self.alpha = given.reshape(self.alpha.shape) if good else self.alpha
         good = good and bool(((self.costs > 0) & (self.costs < 1e30)).all()) and (not counted or rows.times is not None)
         if not good:
             raise ValueError("rows, labels, costs, contrasts and intercepts don't belong together")
+        self.kind = "f8" if len(self.contrasts) == 1 else "f4"
         times = _array(rows.times, "u4") if counted else None
         ends = [(indptr[d], indptr[d + 1]) for d in meant]
         self.rows = [self._row(place, columns[a:b], None if times is None else times[a:b]) for a, b in ends]
-        self.alpha = np.zeros((len(meant), len(self.contrasts)))
+        if duals is not None:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Make the coefficients those of the given duals."""
+        for i, alpha in enumerate(self.alpha):
+            step = np.where(self.contrasts < 0, 0.0, alpha) * np.where(self.labels[i] == self.contrasts, 1.0, -1.0)
+            if step.any():
+                self._move(i, step)
 
     def _row(
         self, place: npt.NDArray[np.int32], columns: npt.NDArray[np.int32], times: npt.NDArray[np.uint32] | None
@@ -68,8 +83,7 @@ class _Machine:
         at, often, scale = self.rows[i]
         alpha, diagonal = self.alpha[i], 0.5 / self.costs[i]
         whole = (2.0 if scale > 0 else 1.0) + diagonal
-        values = self.values[at].astype("f8")
-        shares = values[:, 1:] * often[:, None]
+        shares = self._kept(at)[:, 1:] * often.astype(self.kind)[:, None]
         sums = _total(shares)
         if len(self.contrasts) == 1:  # four running sums, as the kernel has them
             first, second, third, fourth = (_total(shares[lane::4]) for lane in range(4))
@@ -87,11 +101,20 @@ class _Machine:
             after = np.where(moving, np.maximum(alpha - slope / whole, 0.0), alpha)
             step = (after - alpha) * sign
             self.alpha[i] = after
-            self.bias += step
-            gain = values[:, 0] * values[:, 0] * often
-            for k in np.flatnonzero(moving):
-                self.values[at, 1 + k] = values[:, 1 + k] + step[k] * scale * gain
+            self._move(i, step)
         return not working.any() and bool((slope[resting] > limit).all())
+
+    def _kept(self, at: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Return the strengths and coefficients of a row's entries."""
+        return self.values[at].astype(self.kind)
+
+    def _move(self, i: int, step: FloatArray) -> None:
+        """Change the duals of a row by these steps, and the coefficients with them."""
+        at, often, scale = self.rows[i]
+        values = self._kept(at)
+        self.bias += step
+        gain = values[:, 0] * values[:, 0] * often.astype(self.kind)
+        self.values[at, 1:] = values[:, 1:] + (step * scale).astype(self.kind) * gain[:, None]
 
 
 def _array(buffer: Buffer, kind: str) -> npt.NDArray[Any]:
@@ -99,7 +122,7 @@ def _array(buffer: Buffer, kind: str) -> npt.NDArray[Any]:
 
 
 def _total(values: FloatArray) -> Any:
-    return np.cumsum(values, axis=0)[-1] if len(values) else np.zeros(values.shape[1:])
+    return np.cumsum(values, axis=0)[-1].astype("f8") if len(values) else np.zeros(values.shape[1:])
 
 
 def separate(
@@ -113,12 +136,13 @@ def separate(
     intercepts: Buffer,
     most: int,
     enough: float,
+    duals: Buffer | None = None,
 ) -> int:
     """Fit a linear support vector machine on rows of length 1 for each contrast; return how many passes it took.
 
     The parameters are those of the compiled `separate`.
     """
-    machine = _Machine(rows, which, table, counted, labels, costs, contrasts, intercepts)
+    machine = _Machine(rows, which, table, counted, labels, costs, contrasts, intercepts, duals)
     n, state, passes, limit = len(machine.rows), 2463534242, 0, float("inf")
     order, active = list(range(n)), n
     while passes < most:
