@@ -63,24 +63,69 @@ def in_file(table, shift=3):
 # ---------------------------------------------------------------------- second stages
 
 
+many_contrasts = st.integers(6, 70).map(lambda n: [i % 5 - 1 for i in range(n)])
+
+
 @given(st.lists(column_sets, min_size=1, max_size=12), st.data())
 @settings(max_examples=100)
 def test_both_fit_the_same_machines(sets, data):
     rows, n = flat(sets, times=True), len(sets)
     which = data.draw(st.none() | st.lists(st.integers(0, n - 1), min_size=1, max_size=n, unique=True))
-    contrasts = data.draw(st.lists(st.integers(-1, 3), min_size=1, max_size=5))
+    contrasts = data.draw(st.lists(st.integers(-1, 3), min_size=1, max_size=5) | many_contrasts)
     counted = data.draw(st.booleans())
     meant = n if which is None else len(which)
     labels = array("q", data.draw(st.lists(st.integers(0, 3), min_size=meant, max_size=meant)))
     costs = array("d", data.draw(st.lists(st.floats(0.01, 100), min_size=meant, max_size=meant)))
-    known = data.draw(st.integers(0, WIDTH))
+    known, most = data.draw(st.integers(0, WIDTH)), data.draw(st.sampled_from([0, 1, 30]))
+    start = data.draw(st.none() | st.lists(st.floats(0, 9), min_size=5, max_size=5))
     fitted = []
     for module in KERNELS:
         table, bias = machine_table(known, len(contrasts)), array("d", [0.0] * len(contrasts))
         places = None if which is None else array("q", which)
-        passes = module.separate(rows, places, table, counted, labels, costs, array("q", contrasts), bias, 30, 0.01)
-        fitted.append((passes, bytes(table.values), bias.tobytes()))
+        duals = None if start is None else array("d", [start[i % 5] for i in range(meant * len(contrasts))])
+        given = (rows, places, table, counted, labels, costs, array("q", contrasts), bias, most, 0.01, duals)
+        passes = module.separate(*given)
+        fitted.append((passes, bytes(table.values), bias.tobytes(), None if duals is None else duals.tobytes()))
     assert fitted[0] == fitted[1]
+
+
+@pytest.mark.parametrize("n_contrasts", [2, 3, 4, 5, 20, 32, 33, 66])
+def test_machines_beside_each_other_are_those_alone(kernel, n_contrasts):
+    random = np.random.default_rng(n_contrasts)
+    sets = [set(random.integers(0, WIDTH, 6).tolist()) for _ in range(10 + n_contrasts)]
+    rows, labels = flat(sets), array("q", random.integers(0, n_contrasts, len(sets)).tolist())
+    costs = array("d", [1.0] * len(sets))
+
+    def fitted(contrasts):
+        table, bias = machine_table(WIDTH, len(contrasts)), array("d", [0.0] * len(contrasts))
+        kernel.separate(rows, None, table, False, labels, costs, array("q", contrasts), bias, 40, 1e-3)
+        return np.frombuffer(table.values, "f4").reshape(-1, 1 + len(contrasts))[:, 1:], np.array(bias)
+
+    values, bias = fitted(range(n_contrasts))
+    for c in {0, n_contrasts // 2, n_contrasts - 1}:
+        one, its_bias = fitted([c])
+        assert np.allclose(values[:, c], one[:, 0], atol=0.02)
+        assert np.allclose(bias[c], its_bias[0], atol=0.02)
+
+
+def test_machines_go_on_from_their_duals(kernel):
+    random = np.random.default_rng(0)
+    for contrasts in ([1], [0, 1, 2, 3]):
+        rows = flat([set(random.integers(0, WIDTH, 6).tolist()) for _ in range(30)])
+        labels, costs = array("q", random.integers(0, 4, 30).tolist()), array("d", [1.0] * 30)
+        duals = array("d", [0.0] * 30 * len(contrasts))
+
+        def fit(most, contrasts=contrasts, rows=rows, labels=labels, costs=costs, duals=duals):
+            table, bias = machine_table(WIDTH, len(contrasts)), array("d", [0.0] * len(contrasts))
+            given = (rows, None, table, False, labels, costs, array("q", contrasts), bias, most, 1e-4, duals)
+            return kernel.separate(*given), np.frombuffer(table.values, "f4").copy(), np.array(bias)
+
+        passes, values, bias = fit(100)
+        again, *same = fit(0)
+        assert again == 0
+        assert np.allclose(values, same[0], atol=1e-4)
+        assert np.allclose(bias, same[1], atol=1e-4)
+        assert fit(100)[0] < passes / 5  # there is nothing left to do
 
 
 def machine_table(known, contrasts):
@@ -101,13 +146,16 @@ def machine_table(known, contrasts):
         {"costs": array("d", [1.0, math.nan])},
         {"contrasts": array("q")},
         {"intercepts": array("d", [0.0, 0.0])},
+        {"duals": array("d", [0.0])},
+        {"duals": array("d", [0.0, -1.0])},
+        {"duals": array("d", [math.nan, 0.0])},
     ],
 )
 def test_machines_check_what_they_are_given(kernel, wrong):
     given = {
         "rows": flat([{1, 2}, {3}]), "which": None, "table": machine_table(WIDTH, 1), "counted": False,
         "labels": array("q", [0, 1]), "costs": array("d", [1.0, 1.0]), "contrasts": array("q", [1]),
-        "intercepts": array("d", [0.0]), "most": 5, "enough": 0.1,
+        "intercepts": array("d", [0.0]), "most": 5, "enough": 0.1, "duals": None,
     }  # fmt: skip
     assert kernel.separate(*given.values()) >= 1
     with pytest.raises(ValueError, match=r"don't belong together"):

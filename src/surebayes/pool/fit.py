@@ -317,10 +317,11 @@ def _weigh_in_turns(
         near.sums[v], rows[v] = engine.sums[v].closed_up(rows[v])
 
     engine.on_each_view(close_up, len(labels))
+    rest: Engine | None = None
     for number, turn in enumerate(turns):
         tell("weighing", number, len(turns))
         tail = np.frombuffer(turn, np.int64)
-        rest = _without(near, rows, labels, tail, times)
+        rest = _without(near, rows, labels, tail, times, rest)
         head = np.setdiff1d(everything, tail)
         freeze(rest, rows, labels, head, times, MOST_IN_TURNS, duals.of(head))
         opinions.append(np.reshape(rest.opinions(rows, turn), (-1, len(engine.contrasts), engine.n_experts)))
@@ -338,13 +339,21 @@ def _all_rows(documents: FitDocuments, which: Integers) -> list[Rows]:
     return together if bool((np.diff(places) > 0).all()) else [taken(rows, np.argsort(places)) for rows in together]
 
 
-def _without(engine: Engine, rows: list[Rows], labels: Integers, which: Integers, times: Integers | None) -> Engine:
-    """Return a read-only pool of the same experts without some of the documents."""
+def _without(
+    engine: Engine,
+    rows: list[Rows],
+    labels: Integers,
+    which: Integers,
+    times: Integers | None,
+    into: Engine | None,
+) -> Engine:
+    """Return a read-only pool of the same experts without some of the documents, in the place of an earlier one."""
     rest = Engine(engine.reader, engine.views, engine.classes, list(engine.sums))
     weights = None if times is None else memoryview(times)
 
     def take(v: int) -> None:
-        rest.sums[v] = engine.sums[v].without(rows[v], memoryview(labels), memoryview(which), weights)
+        before = None if into is None else into.sums[v]
+        rest.sums[v] = engine.sums[v].without(rows[v], memoryview(labels), memoryview(which), weights, before)
 
     engine.on_each_view(take, len(which))
     out = np.bincount(labels[which], None if times is None else times[which], engine.classes)

@@ -437,10 +437,20 @@ class Sums:
         columns = np.frombuffer(own.place, np.int32)[np.frombuffer(rows.columns, np.int32)]
         return Sums([(table, 1)], self.classes, self.alive, list(self.totals)), Rows(rows.indptr, columns, rows.times)
 
-    def without(self, rows: Rows, labels: Numbers, which: Numbers, weights: "Numbers | None" = None) -> "Sums":
-        """Return read-only sums without some of the documents, sharing the index."""
+    def without(
+        self,
+        rows: Rows,
+        labels: Numbers,
+        which: Numbers,
+        weights: "Numbers | None" = None,
+        into: "Sums | None" = None,
+    ) -> "Sums":
+        """Return read-only sums without some of the documents, sharing the index.
+
+        They take the place of the sums `into`, an earlier result: fresh memory costs more than the copy itself.
+        """
         own, rest = self.own, Sums([], self.classes, self.alive, list(self.totals))
-        table = own.beside(own.each)
+        table = own.beside(own.each) if into is None else into.own
         table.values[:] = memoryview(own.values)[: len(table.values)]
         rest.stack = [(table, 1)]
         rest.forget(rows, labels, which, weights)

@@ -115,6 +115,8 @@ typedef struct {
     uint32_t *kept;
     int32_t *nothing; /* the counts of a column that was never learnt */
     size_t n, unseen;
+    double *of_classes; /* see OfClasses */
+    int together;       /* whether all classes are asked about, in order, by experts on all columns */
     /* the next one, which is fetched while this one is worked on */
     const int32_t *next, *next_end;
     const char *wrong;
@@ -336,6 +338,19 @@ static Sums strongest(const Scoring *q, const Buckets *buckets, size_t top)
     return sums;
 }
 
+/* The logarithms of the smoothed totals of a class and of the rest. */
+typedef struct {
+    double inside, outside;
+} Rates;
+
+static inline Rates rates_of(const Scoring *q, size_t c, size_t length, double smoothing)
+{
+    const int64_t more = q->copies * (int64_t)length, alive = q->alive + (q->copies ? (int64_t)q->unseen : 0);
+    const double inside = (double)(q->totals[c] + (q->copied == (int64_t)c ? more : 0));
+    const double all = (double)(q->everything + more), columns = (double)(alive > 1 ? alive : 1);
+    return (Rates){log(inside + smoothing * columns), log((all - inside) + smoothing * columns)};
+}
+
 /* Kolcz & Yih, eq. (3) with weights |log-odds| from the current sums: sum(lo |lo|) / sum(|lo|) over the columns. */
 static inline void opinions(const Scoring *q, size_t k, size_t length, double *out, const size_t classes)
 {
@@ -343,30 +358,92 @@ static inline void opinions(const Scoring *q, size_t k, size_t length, double *o
     const Expert *known = NULL;
     Sums whole = {0.0, 0.0};
     const size_t c = (size_t)q->contrasts[k];
-    const int64_t more = q->copies * (int64_t)length;
-    const double inside = (double)(q->totals[c] + (q->copied == (int64_t)c ? more : 0)),
-                 all = (double)(q->everything + more);
-    const double columns = (double)(q->alive + (q->copies ? (int64_t)q->unseen : 0) > 1
-                                        ? q->alive + (q->copies ? (int64_t)q->unseen : 0)
-                                        : 1);
     for (size_t e = 0; e < q->n_experts; e++) {
         const Expert *expert = &q->experts[e];
         if (expert->is_stage)
             continue;
         if (!known || known->smoothing != expert->smoothing) {
             const double smoothing = expert->smoothing;
-            const double log_inside = log(inside + smoothing * columns),
-                         log_outside = log((all - inside) + smoothing * columns);
+            const Rates rates = rates_of(q, c, length, smoothing);
             int selects = 0;
             for (size_t f = e; f < q->n_experts && (q->experts[f].is_stage || q->experts[f].smoothing == smoothing);
                  f++)
                 selects |= !q->experts[f].is_stage && q->experts[f].top && q->experts[f].top < q->n;
-            whole = selects ? fill(q, c, expert, log_inside, log_outside, &buckets, classes)
-                            : fill(q, c, expert, log_inside, log_outside, NULL, classes);
+            whole = selects ? fill(q, c, expert, rates.inside, rates.outside, &buckets, classes)
+                            : fill(q, c, expert, rates.inside, rates.outside, NULL, classes);
             known = expert;
         }
         Sums sums = expert->top && expert->top < q->n ? strongest(q, &buckets, expert->top) : whole;
         out[e] = sums.weight > 0 ? sums.weighted / sums.weight : 0.0;
+    }
+}
+
+/* The running sums of an expert for all classes at once, each by itself in the order of the columns, as `fill` has it.
+ */
+typedef struct {
+    double *inside, *outside, *log_inside, *log_outside, *weighted, *weight;
+} OfClasses;
+
+static OfClasses of_classes(const Scoring *q)
+{
+    double *at = q->of_classes;
+    const size_t n = q->classes;
+    return (OfClasses){at, at + n, at + 2 * n, at + 3 * n, at + 4 * n, at + 5 * n};
+}
+
+/* A column's counts lie side by side, and nothing waits for the sum before: a third of the time of class by class. */
+WIDE static void fill_all(const Scoring *q, const Expert *expert)
+{
+    const OfClasses sums = of_classes(q);
+    const double *logs = expert->logs ? expert->logs->logs : NULL, smoothing = expert->smoothing;
+    const double *restrict inside = sums.inside, *restrict outside = sums.outside;
+    double *restrict log_inside = sums.log_inside, *restrict log_outside = sums.log_outside;
+    double *restrict weighted = sums.weighted, *restrict weight = sums.weight;
+    const size_t n_logs = expert->logs ? expert->logs->n : 0, classes = q->classes;
+    const int32_t *next = q->next, *end = q->next_end, *place = q->stack.tables[0].place;
+    for (size_t i = 0; i < q->n; i++) {
+        const int32_t *own = q->counts + i * classes;
+        const uint32_t all = q->all[i];
+        uint32_t bits = 0;
+        if (next < end)
+            PREFETCH(place + *next++);
+        for (size_t c = 0; c < classes; c++)
+            bits |= (uint32_t)own[c] | (all - (uint32_t)own[c]);
+        if (bits < n_logs)
+            for (size_t c = 0; c < classes; c++) {
+                log_inside[c] = logs[(uint32_t)own[c]];
+                log_outside[c] = logs[all - (uint32_t)own[c]];
+            }
+        else
+            for (size_t c = 0; c < classes; c++) {
+                log_inside[c] = log_of(logs, n_logs, (uint32_t)own[c], smoothing);
+                log_outside[c] = log_of(logs, n_logs, all - (uint32_t)own[c], smoothing);
+            }
+        for (size_t c = 0; c < classes; c++) {
+            const double lo = (log_inside[c] - inside[c]) - (log_outside[c] - outside[c]), w = fabs(lo);
+            weighted[c] += w * lo;
+            weight[c] += w;
+        }
+    }
+}
+
+/* The same as `opinions` of each contrast, where all classes are asked about and all columns count. */
+static void opinions_together(const Scoring *q, size_t length, double *out)
+{
+    const OfClasses sums = of_classes(q);
+    for (size_t e = 0; e < q->n_experts; e++) {
+        const Expert *expert = &q->experts[e];
+        if (expert->is_stage)
+            continue;
+        for (size_t c = 0; c < q->classes; c++) {
+            const Rates rates = rates_of(q, c, length, expert->smoothing);
+            sums.inside[c] = rates.inside, sums.outside[c] = rates.outside;
+            sums.weighted[c] = sums.weight[c] = 0.0;
+        }
+        fill_all(q, expert);
+        for (size_t c = 0; c < q->classes; c++)
+            if (q->contrasts[c] >= 0)
+                out[c * q->stride + e] = sums.weight[c] > 0 ? sums.weighted[c] / sums.weight[c] : 0.0;
     }
 }
 
@@ -429,7 +506,9 @@ static inline void score_documents(Scoring *q, const size_t classes)
             gather_from_stack(q, d);
         if (q->known)
             q->known[i] = (int64_t)q->n;
-        for (size_t k = 0; k < q->n_contrasts && !q->wrong; k++)
+        if (q->together && !q->wrong)
+            opinions_together(q, length, out);
+        for (size_t k = 0; k < q->n_contrasts && !q->wrong && !q->together; k++)
             if (q->contrasts[k] >= 0) /* else there is nothing yet to tell this class from */
                 opinions(q, k, length, out + k * q->stride, classes);
         for (size_t e = 0; e < q->n_experts && !q->wrong; e++)
@@ -563,7 +642,14 @@ static int make_room(Scoring *q)
     q->kept = malloc(n * sizeof *q->kept);
     q->bucket = malloc(n);
     q->nothing = calloc(q->classes, sizeof *q->nothing);
-    if (q->counts && q->more && q->all && q->log_odds && q->sizes && q->kept && q->bucket && q->nothing)
+    q->of_classes = calloc(6 * q->classes, sizeof *q->of_classes);
+    q->together = q->classes > 2 && q->n_contrasts == q->classes;
+    for (size_t k = 0; k < q->n_contrasts; k++)
+        q->together = q->together && (q->contrasts[k] < 0 || q->contrasts[k] == (int64_t)k);
+    for (size_t e = 0; e < q->n_experts; e++)
+        q->together = q->together && !q->experts[e].top;
+    if (q->of_classes && q->counts && q->more && q->all && q->log_odds && q->sizes && q->kept && q->bucket &&
+        q->nothing)
         return 0;
     PyErr_NoMemory();
     return -1;
@@ -572,7 +658,7 @@ static int make_room(Scoring *q)
 static void close_scoring(Scoring *q)
 {
     free(q->counts), free(q->more), free(q->all), free(q->log_odds), free(q->sizes), free(q->kept), free(q->bucket),
-        free(q->nothing);
+        free(q->nothing), free(q->of_classes);
     stack_close(&q->stack);
     for (size_t e = 0; q->experts && e < q->n_experts; e++)
         log_table_release(q->experts[e].logs);

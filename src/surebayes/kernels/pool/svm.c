@@ -25,7 +25,7 @@ typedef struct {
 } Machine;
 
 enum { LANES = 4, MOST_LANES = 8 };
-enum { NEXT = 64, LINE = 16 }; /* entries that are asked for ahead; numbers on a line of memory */
+enum { NEXT = 64 }; /* entries that are fetched ahead */
 
 #if defined(__GNUC__) || defined(__clang__)
 #define LANES_ARE_VECTORS
@@ -34,15 +34,6 @@ typedef float Lanes __attribute__((vector_size(4 * LANES)));
 typedef struct {
     float of[LANES];
 } Lanes;
-#endif
-
-
-/* Compiled twice where the loader can choose: with AVX2 the machines of many classes take half the time. */
-#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) &&     \
-    !defined(__SANITIZE_ADDRESS__)
-#define WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define WIDE
 #endif
 
 /* ------------------------------------------------------------------------------------------------ rows */
@@ -110,15 +101,6 @@ static double margin_of_one(const Machine *m, size_t i)
     return ((sums[0] + sums[1]) + (sums[2] + sums[3])) * m->scale[i] + m->bias[0];
 }
 
-/* Ask for what is kept of the entry some way ahead: with many contrasts it lies on several lines of memory. */
-static inline void ask_ahead(const Machine *m, size_t j, size_t end)
-{
-    const float *value = m->values + (size_t)m->at[j + NEXT < end ? j + NEXT : j] * m->each;
-    for (size_t number = 0; number < m->each; number += LINE)
-        PREFETCH(value + number);
-    PREFETCH(value + m->each - 1);
-}
-
 /* Four sums and so many values, each times a number. */
 static inline Lanes plus(Lanes sums, const float *values, float times)
 {
@@ -139,9 +121,10 @@ static ALWAYS_INLINE void add_up(const Machine *m, size_t i, size_t first, size_
 {
     Lanes sums[MOST_LANES];
     memset(sums, 0, sizeof sums);
-    for (size_t j = m->start[i]; j < m->start[i + 1]; j++) {
+    const size_t stop = m->start[i + 1];
+    for (size_t j = m->start[i]; j < stop; j++) {
         if (!first)
-            ask_ahead(m, j, m->start[i + 1]);
+            fetch(m->values + (size_t)m->at[j + NEXT < stop ? j + NEXT : j] * m->each, m->each);
         const float *value = m->values + (size_t)m->at[j] * m->each + 1;
         const float often = m->often ? m->often[j] : 1.0f;
         for (size_t l = 0; l + 1 < lanes; l++)
@@ -214,6 +197,7 @@ WIDE static void move(Machine *m, size_t i)
         m->sums[k] = (float)(m->step[k] * m->scale[i]);
     }
     for (size_t j = m->start[i]; j < end; j++) {
+        fetch(m->values + (size_t)m->at[j + NEXT < end ? j + NEXT : j] * each, each);
         float *restrict value = m->values + (size_t)m->at[j] * each;
         const float gain = m->often ? value[0] * value[0] * m->often[j] : value[0] * value[0];
         for (size_t k = 0; k < contrasts; k++)
