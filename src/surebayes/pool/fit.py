@@ -161,13 +161,8 @@ def fit(
     """
     tell = tell or _silent
     if len(turns) > 1:
-        duals = Duals()
-        tell("fitting", 0, 1)
-        freeze_on(engine, documents, chosen.second, duals)
-        tell("fitting", 1, 1)
-        _weigh_in_turns(engine, documents, turns, how, fewest, tell, duals)
-        return
-    if len(chosen.tail):
+        _weigh_in_turns(engine, documents, turns, how, fewest, tell)
+    elif len(chosen.tail):
         if sum(engine.documents):
             tell("weighing", 0, 2)
             _weigh(engine, documents.unlearnt(engine, chosen), documents, chosen.tail, how, fewest)
@@ -288,18 +283,9 @@ def _weigh(
 
 
 def _weigh_in_turns(
-    engine: Engine,
-    documents: FitDocuments,
-    turns: Sequence[Numbers],
-    how: str,
-    fewest: int,
-    tell: Tell,
-    duals: Duals,
+    engine: Engine, documents: FitDocuments, turns: Sequence[Numbers], how: str, fewest: int, tell: Tell
 ) -> None:
-    """Weight the experts by scores of learnt documents, each scored by experts without the documents of its turn.
-
-    The machines of a turn start from the duals of those that were fitted on all documents.
-    """
+    """Weight the experts by scores of learnt documents, each scored by experts without the documents of its turn."""
     from surebayes.pool.second_stage import MOST_IN_TURNS
 
     together = np.array([d for tail in turns for d in tail], np.int64)
@@ -322,8 +308,7 @@ def _weigh_in_turns(
         tell("weighing", number, len(turns))
         tail = np.frombuffer(turn, np.int64)
         rest = _without(near, rows, labels, tail, times, rest)
-        head = np.setdiff1d(everything, tail)
-        freeze(rest, rows, labels, head, times, MOST_IN_TURNS, duals.of(head))
+        freeze(rest, rows, labels, np.setdiff1d(everything, tail), times, MOST_IN_TURNS)
         opinions.append(np.reshape(rest.opinions(rows, turn), (-1, len(engine.contrasts), engine.n_experts)))
     _weigh(engine, np.concatenate(opinions), documents, together, how, fewest, len(turns))
 
@@ -364,24 +349,7 @@ def _without(
 # ---------------------------------------------------------------------- second stages
 
 
-class Duals:
-    """The dual variables of the machines of an engine's second stages, by view and position."""
-
-    def __init__(self) -> None:
-        self.values: dict[tuple[int, int], Opinions] = {}
-
-    def of(self, which: Integers) -> Duals:
-        """Return those of some of the documents."""
-        some = Duals()
-        some.values = {stage: values[which] for stage, values in self.values.items()}
-        return some
-
-    def start(self, stage: tuple[int, int], documents: int, contrasts: int) -> Opinions:
-        """Return the dual variables of a stage, 0 at first."""
-        return self.values.setdefault(stage, np.zeros((documents, contrasts)))
-
-
-def freeze_on(engine: Engine, documents: FitDocuments, which: Integers, duals: Duals | None = None) -> None:
+def freeze_on(engine: Engine, documents: FitDocuments, which: Integers) -> None:
     """Fit the second stages on documents that the pool has learnt."""
     if not engine.stages or not len(which):
         return
@@ -391,7 +359,7 @@ def freeze_on(engine: Engine, documents: FitDocuments, which: Integers, duals: D
     if documents.times is not None:
         times = np.ones(len(labels), np.int64)
         times[places] = documents.times[which]
-    freeze(engine, rows, labels, places, times, None, duals)
+    freeze(engine, rows, labels, places, times)
 
 
 def freeze(
@@ -401,7 +369,6 @@ def freeze(
     which: Integers | None = None,
     times: Integers | None = None,
     most: int | None = None,
-    duals: Duals | None = None,
 ) -> None:
     """Fit the second stages on learnt documents: `which` of the rows, or all.
 
@@ -417,8 +384,6 @@ def freeze(
         The indices of the documents to fit on.
     most : int, optional
         Maximum number of passes.
-    duals : Duals, optional
-        The dual variables to start from, replaced by those of the fit.
     """
     if not engine.stages:
         return
@@ -427,9 +392,8 @@ def freeze(
     counted = None if times is None else times[which]
 
     def fit_view(v: int) -> None:
-        for number, stage in enumerate(engine.experts[v]):
+        for stage in engine.experts[v]:
             if not isinstance(stage, ExpertSpec):
-                start = None if duals is None else duals.start((v, number), len(which), len(engine.contrasts))
-                stage.fit(engine.sums[v], documents, rows[v], which, chosen, engine.contrasts, counted, most, start)
+                stage.fit(engine.sums[v], documents, rows[v], which, chosen, engine.contrasts, counted, most)
 
     engine.on_each_view(fit_view, len(which))

@@ -35,6 +35,9 @@ ENOUGH, MOST = 0.3, 8
 With these, on tf-idf of byte n-grams, the AUC_0.1 of a machine is within .001 of a fully converged one on movie
 reviews, SMS and the twenty newsgroups, in a fifth of the CPU time; on their log-odds, on movie reviews, SMS and
 Ling-Spam, in a third to two thirds of it."""
+MOST_OF_MANY = 5
+"""Maximum number of passes with more than two classes: three less don't change the scores of any corpus by more than
+noise (`python benchmarks/choose_views.py classes`)."""
 MOST_IN_TURNS = 4
 """Passes of a machine that is fitted without a third of the documents, only to be weighted.
 
@@ -119,7 +122,6 @@ class SecondStage:
         contrasts: "Sequence[int]",
         weights: "IntArray | None" = None,
         most: "int | None" = None,
-        duals: "FloatArray | None" = None,
     ) -> None:
         """Fit on documents that the sums already contain.
 
@@ -140,12 +142,11 @@ class SecondStage:
         weights : ndarray, optional
             Multiplicity of each.
         most : int, optional
-            Maximum number of passes.
-        duals : ndarray of shape (documents, contrasts), optional
-            The dual variables to start from, replaced by those of the fit.
+            Maximum number of passes, if not `MOST` or `MOST_OF_MANY`.
         """
         import numpy as np
 
+        most = most or (MOST if len(contrasts) == 1 else MOST_OF_MANY)
         counts = arrays_of(sums.own)[1]
         everything = _of_all_classes(counts)
         if self.spec.second_stage == "log-odds":
@@ -166,9 +167,8 @@ class SecondStage:
             costs,
             learnable,
             self.intercepts,
-            MOST if most is None else most,
+            most,
             ENOUGH,
-            duals,
         )
 
 

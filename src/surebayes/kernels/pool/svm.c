@@ -19,7 +19,7 @@ typedef struct {
     float *values;
     const int64_t *labels, *wanted;
     const double *costs;
-    double *own_alpha, *alpha, *bias, *margin, *step;
+    double *alpha, *bias, *margin, *step;
     float *sums;
     uint32_t *order;
 } Machine;
@@ -261,23 +261,6 @@ static inline int visit(Machine *m, size_t i, double limit, Span *span, const si
     return idle;
 }
 
-/* Make the coefficients those of the duals that were given. */
-static void begin(Machine *m)
-{
-    for (size_t i = 0; i < m->n; i++) {
-        int moves = 0;
-        for (size_t k = 0; k < m->contrasts; k++) {
-            const double dual = m->wanted[k] < 0 ? 0.0 : m->alpha[i * m->contrasts + k];
-            m->step[k] = m->labels[i] == m->wanted[k] ? dual : -dual;
-            moves |= dual != 0.0;
-        }
-        if (moves && m->contrasts == 1)
-            move_one(m, i);
-        else if (moves)
-            move(m, i);
-    }
-}
-
 static inline size_t descend(Machine *m, size_t most, double enough, const size_t contrasts)
 {
     uint32_t state = 2463534242u;
@@ -318,8 +301,7 @@ static int make_room(Machine *m)
     size_t k = m->contrasts;
     if (m->n > UINT32_MAX || (k && m->n > SIZE_MAX / 16 / k))
         return -1;
-    m->own_alpha = m->alpha ? NULL : calloc(m->n * k + 1, sizeof *m->alpha);
-    m->alpha = m->alpha ? m->alpha : m->own_alpha;
+    m->alpha = calloc(m->n * k + 1, sizeof *m->alpha);
     m->margin = calloc(k + 1, sizeof *m->margin);
     m->step = calloc(k + 1, sizeof *m->step);
     m->order = malloc((m->n + 1) * sizeof *m->order);
@@ -330,17 +312,14 @@ static int make_room(Machine *m)
 static void close_machine(Machine *m)
 {
     free(m->start), free(m->at), free(m->often), free(m->scale);
-    free(m->own_alpha), free(m->margin), free(m->step), free(m->sums), free(m->order);
+    free(m->alpha), free(m->margin), free(m->step), free(m->sums), free(m->order);
 }
 
 static int check_machine(const Machine *m, const Rows *rows, size_t n_labels, size_t n_costs, size_t n_bias,
-                         size_t n_duals, int counted)
+                         int counted)
 {
     int good = n_labels == rows->n_which && n_costs == rows->n_which && n_bias == m->contrasts && m->contrasts &&
-               (!counted || rows->times) && (!m->alpha || n_duals / m->contrasts == rows->n_which) &&
-               (!m->alpha || n_duals % m->contrasts == 0);
-    for (size_t i = 0; good && i < n_duals; i++)
-        good = m->alpha[i] >= 0 && m->alpha[i] < 1e30;
+               (!counted || rows->times);
     for (size_t i = 0; good && i < n_costs; i++)
         good = m->costs[i] > 0 && m->costs[i] < 1e30;
     for (size_t i = 0; good && counted && i < rows->n_columns; i++)
@@ -351,7 +330,7 @@ static int check_machine(const Machine *m, const Rows *rows, size_t n_labels, si
 }
 
 const char separate_doc[] =
-    "separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough, duals=None)\n--\n\n"
+    "separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough)\n--\n\n"
     "Fit a linear support vector machine on rows of length 1 for each contrast; return how many passes it took.\n\n"
     "rows: indptr, columns and times; which: the documents that are meant (int64), or None. table: in memory, 1 + as "
     "many values of float32\n"
@@ -365,12 +344,12 @@ const char separate_doc[] =
     "more than `enough`.";
 PyObject *pool_separate(PyObject *module, PyObject *args)
 {
-    PyObject *from, *which, *into, *labels, *costs, *contrasts, *intercepts, *duals = Py_None;
+    PyObject *from, *which, *into, *labels, *costs, *contrasts, *intercepts;
     int counted;
     Py_ssize_t most;
     double enough;
-    if (!PyArg_ParseTuple(args, "OOOpOOOOnd|O:separate", &from, &which, &into, &counted, &labels, &costs, &contrasts,
-                          &intercepts, &most, &enough, &duals))
+    if (!PyArg_ParseTuple(args, "OOOpOOOOnd:separate", &from, &which, &into, &counted, &labels, &costs, &contrasts,
+                          &intercepts, &most, &enough))
         return NULL;
     Buffers *buffers = calloc(1, sizeof *buffers);
     if (!buffers)
@@ -378,22 +357,19 @@ PyObject *pool_separate(PyObject *module, PyObject *args)
     Machine m = {0};
     Rows rows;
     Table table;
-    size_t n_labels, n_costs, n_bias, n_duals = 0, passes = 0;
+    size_t n_labels, n_costs, n_bias, passes = 0;
     int good = (m.wanted = buffers_add(buffers, contrasts, 8, 0, &m.contrasts, "contrasts")) &&
                table_open(&table, buffers, into, m.contrasts + 1, 1) == 0 &&
                rows_open(&rows, buffers, from, which, table.width) == 0 &&
                (m.labels = buffers_add(buffers, labels, 8, 0, &n_labels, "labels")) &&
                (m.costs = buffers_add(buffers, costs, 8, 0, &n_costs, "costs")) &&
                (m.bias = buffers_add(buffers, intercepts, 8, 1, &n_bias, "intercepts")) &&
-               (duals == Py_None || (m.alpha = buffers_add(buffers, duals, 8, 1, &n_duals, "duals"))) &&
-               check_machine(&m, &rows, n_labels, n_costs, n_bias, n_duals, counted) == 0;
+               check_machine(&m, &rows, n_labels, n_costs, n_bias, counted) == 0;
     if (good) {
         m.values = (float *)table.values, m.each = m.contrasts + 1, m.n = rows.n_which;
         int enough_room;
         Py_BEGIN_ALLOW_THREADS
         enough_room = make_room(&m) == 0 && take_rows(&m, &rows, &table, counted) == 0;
-        if (enough_room && duals != Py_None)
-            begin(&m);
         if (enough_room && most > 0)
             passes = m.contrasts == 1 ? descend(&m, (size_t)most, enough, 1)
                                       : descend(&m, (size_t)most, enough, m.contrasts);

@@ -347,12 +347,11 @@ def separate(
     intercepts: Buffer,
     most: int,
     enough: float,
-    duals: Buffer | None = None,
 ) -> int:
     """Fit second stages: see `surebayes.kernels.reference.svm`, which needs numpy."""
     from surebayes.kernels.reference import svm
 
-    return svm.separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough, duals)
+    return svm.separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough)
 
 
 # ---------------------------------------------------------------------- rows of the journal, and tokens

@@ -34,7 +34,6 @@ class _Machine:
         costs: Buffer,
         contrasts: Buffer,
         intercepts: Buffer,
-        duals: Buffer | None,
     ) -> None:
         self.labels, self.costs = _array(labels, "i8"), _array(costs, "f8")
         self.contrasts, self.bias = _array(contrasts, "i8"), _array(intercepts, "f8")
@@ -43,11 +42,6 @@ class _Machine:
         place, indptr, columns = _array(table.place, "i4"), _array(rows.indptr, "i8"), _array(rows.columns, "i4")
         meant = np.arange(len(indptr) - 1) if which is None else _array(which, "i8")
         good = len(self.labels) == len(self.costs) == len(meant) and len(self.bias) == len(self.contrasts) > 0
-        self.alpha = np.zeros((len(meant), len(self.contrasts)))
-        if duals is not None and good:
-            given = _array(duals, "f8")
-            good = given.size == self.alpha.size and bool(((given >= 0) & (given < 1e30)).all())
-            self.alpha = given.reshape(self.alpha.shape) if good else self.alpha
         good = good and bool(((self.costs > 0) & (self.costs < 1e30)).all()) and (not counted or rows.times is not None)
         if not good:
             raise ValueError("rows, labels, costs, contrasts and intercepts don't belong together")
@@ -55,15 +49,7 @@ class _Machine:
         times = _array(rows.times, "u4") if counted else None
         ends = [(indptr[d], indptr[d + 1]) for d in meant]
         self.rows = [self._row(place, columns[a:b], None if times is None else times[a:b]) for a, b in ends]
-        if duals is not None:
-            self._begin()
-
-    def _begin(self) -> None:
-        """Make the coefficients those of the given duals."""
-        for i, alpha in enumerate(self.alpha):
-            step = np.where(self.contrasts < 0, 0.0, alpha) * np.where(self.labels[i] == self.contrasts, 1.0, -1.0)
-            if step.any():
-                self._move(i, step)
+        self.alpha = np.zeros((len(meant), len(self.contrasts)))
 
     def _row(
         self, place: npt.NDArray[np.int32], columns: npt.NDArray[np.int32], times: npt.NDArray[np.uint32] | None
@@ -136,13 +122,12 @@ def separate(
     intercepts: Buffer,
     most: int,
     enough: float,
-    duals: Buffer | None = None,
 ) -> int:
     """Fit a linear support vector machine on rows of length 1 for each contrast; return how many passes it took.
 
     The parameters are those of the compiled `separate`.
     """
-    machine = _Machine(rows, which, table, counted, labels, costs, contrasts, intercepts, duals)
+    machine = _Machine(rows, which, table, counted, labels, costs, contrasts, intercepts)
     n, state, passes, limit = len(machine.rows), 2463534242, 0, float("inf")
     order, active = list(range(n)), n
     while passes < most:
