@@ -1,12 +1,12 @@
 /* Linear support vector machines on rows of length 1, one for each contrast: what second stages are fitted by.
  *
  * Dual coordinate descent for the squared hinge loss (Hsieh et al., ICML 2008), as LIBLINEAR has it. What differs is
- * the memory that it goes through: a row is a list of places, 4 bytes each, because the value of an entry is that of
- * its column; the machines of all classes visit a row together; and what is kept of a column is what the table of a
- * second stage keeps, its strength and strength times coefficient for each contrast.
+ * the memory layout: a row is a list of places, 4 bytes each, because the value of an entry is that of its column; the
+ * machines of all classes visit a row together; and what is kept of a column is what the table of a second stage keeps,
+ * its strength and strength times coefficient for each contrast.
  *
- * Real numbers of 4 bytes in memory, of 8 in all sums, whose order is that of `reference/pool.py`: the same to the last
- * bit.
+ * Real numbers have 4 bytes in memory. The sums over a row have 8 for one contrast, 4 for many, whose machines wait for
+ * memory most of the time. The order of all sums is that of `reference/svm.py`: the same to the last bit.
  */
 #include "pool.h"
 
@@ -187,7 +187,7 @@ static void move_one(Machine *m, size_t i)
         }
 }
 
-/* All contrasts move, those at rest by 0: that takes less time than to pick the others out. */
+/* All contrasts move, those at rest by 0: that takes less time than to select the remaining ones. */
 WIDE static void move(Machine *m, size_t i)
 {
     const size_t contrasts = m->contrasts, each = m->each, end = m->start[i + 1];
