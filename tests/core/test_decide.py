@@ -131,6 +131,7 @@ def test_bias_has_the_least_error_of_all_biases(rows):
         return int(weight[(score + bias > 0) != positive].sum())
 
     bias = decide.bias_of_least_error(score, positive, weight)
+    assert math.isfinite(bias)  # also where the best interval has no end
     assert errors(bias) == min(errors(b) for b in np.arange(-7, 7.5, 0.5))
     if np.unique(score[weight > 0]).size > 1:
         assert decide.bias_of_least_error(3 * score, positive, weight) == pytest.approx(3 * bias)
