@@ -14,7 +14,7 @@ from surebayes.errors import BadModel
 from surebayes.filter import model as filter_model
 from surebayes.filter.bulk_judging import is_absorbed
 from surebayes.filter.model import Model
-from surebayes.filter.verdict import COLUMNS, FIELDS
+from surebayes.filter.verdict import FIELDS, LINE_FIELDS
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(150, seed=5)]
@@ -95,8 +95,8 @@ def test_what_the_model_has_not_absorbed_counts(folder, tmp_path, capsys):
     record = json.loads(capsys.readouterr().out)
     mine.close()
     assert record["score"] == expected.score
-    assert list(record) == ["path", "label", "score", "probability", "threshold"] == ["path", *COLUMNS]
-    assert set(COLUMNS) < set(FIELDS)
+    assert list(record) == ["path", "label", "score", "probability", "threshold"] == ["path", *LINE_FIELDS]
+    assert set(LINE_FIELDS) < set(FIELDS)
     assert is_absorbed(str(copy))
 
 

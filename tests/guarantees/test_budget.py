@@ -98,6 +98,23 @@ def test_left_is_the_number_of_alarms_until_it_is_mute(rate, burst, before):
     assert again == min(left, 500)
 
 
+@given(rate=budget_rates, burst=budget_bursts, before=st.lists(st.booleans(), max_size=9), paid=st.integers(0, 30))
+def test_paying_is_to_know_of_that_many_that_passed(rate, burst, before, paid):
+    together, one_by_one = AlarmBudget(rate, burst), AlarmBudget(rate, burst)
+    for alarm in before:
+        together.record(alarm)
+        one_by_one.record(alarm)
+    together.pay(paid)
+    for _ in range(paid):
+        one_by_one.record(False)
+    assert together == one_by_one
+
+
+def test_the_usual_terms():
+    assert AlarmBudget() == AlarmBudget(0.001, 5)
+    assert AlarmBudget() != AlarmBudget(0.001, 6)
+
+
 def test_alarms_in_flight_are_never_forgiven():
     budget = AlarmBudget(0.5, 1)
     for _ in range(10):  # ten were flagged before the first truth came

@@ -165,3 +165,12 @@ def test_precision_that_is_not_there_is_refused():
         order_statistics.precision_threshold(scores, positive, [800.0, 100.0], 0.9, 0.95)
     with pytest.raises(ValueError, match="flags 0 rows"):
         order_statistics.precision_threshold(scores, positive, [2000.0], 0.9, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("precision", "confidence", "name"),
+    [(0.0, 0.9, "min_precision"), (1.0, 0.9, "min_precision"), (0.9, 0.0, "confidence"), (0.9, 1.0, "confidence")],
+)
+def test_precision_refuses_certainty(precision, confidence, name):
+    with pytest.raises(ValueError, match=rf"{name} must lie in \(0, 1\)"):
+        order_statistics.precision_threshold(np.arange(9.0), np.ones(9, bool), [0.5], precision, confidence)

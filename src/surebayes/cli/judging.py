@@ -16,7 +16,7 @@ from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import JUDGE, Command, model_option, option, setting
 from surebayes.datasets.tables import SourceDocument
 from surebayes.filter.options import EXIT_CODE, X_SPAM
-from surebayes.filter.verdict import COLUMNS
+from surebayes.filter.verdict import LINE_FIELDS
 
 if TYPE_CHECKING:
     from surebayes.datasets.written_tables import TableWriter
@@ -148,7 +148,7 @@ class _JsonLines:
 def _verdict_table(path: str, keep: Sequence[str]) -> TableWriter:
     from surebayes.datasets.written_tables import TableWriter
 
-    return TableWriter(path, ["path", "file", "row", *_kept_names(keep), *COLUMNS])
+    return TableWriter(path, ["path", "file", "row", *_kept_names(keep), *LINE_FIELDS])
 
 
 def _kept_names(keep: Sequence[str]) -> list[str]:
@@ -156,9 +156,9 @@ def _kept_names(keep: Sequence[str]) -> list[str]:
     return [f"kept_{name}" if name in _VERDICT else name for name in keep]
 
 
-_VERDICT = ("path", "file", "row", *COLUMNS, "basis")
+_VERDICT = ("path", "file", "row", *LINE_FIELDS, "basis")
 """The keys of a verdict."""
-_JSON = ", ".join(f'"{name}": %s' for name in COLUMNS)
+_JSON = ", ".join(f'"{name}": %s' for name in LINE_FIELDS)
 """The fields of a verdict in a JSON line."""
 
 

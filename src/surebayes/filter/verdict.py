@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     Reasons = list[tuple[str, float]]
 
 FIELDS = ("label", "score", "threshold", "probability", "fingerprint", "model")
-"""What every form of a verdict has: `to_dict`, the schema of HTTP; lines and tables have those of `COLUMNS`."""
-COLUMNS = ("label", "score", "probability", "threshold")
+"""What every form of a verdict has: `to_dict`, the schema of HTTP; lines and tables have those of `LINE_FIELDS`."""
+LINE_FIELDS = ("label", "score", "probability", "threshold")
 """The fields of a verdict in JSON lines and tables, in this order."""
 
 

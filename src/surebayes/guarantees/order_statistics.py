@@ -225,10 +225,7 @@ def smallest_rate(n: int, confidence: float, mislabelled: Mislabelled = (0, 0)) 
     (0.001, 0.00627, None)
     """
     foreign, missing = checked_mislabelled(mislabelled)
-    true = n - foreign + missing
-    if true <= missing:
-        return None
-    return supported_rate(true, missing, confidence)
+    return supported_rate(n - foreign + missing, missing, confidence)
 
 
 def supported_rate(n: int, above: int, confidence: float) -> float | None:
