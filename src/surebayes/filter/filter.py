@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from surebayes.filter.verdicts.budgets import InForce
     from surebayes.filter.verdicts.listing import OtherFilter, RememberedVerdict
     from surebayes.filter.verdicts.memory import CorrectionResult
+    from surebayes.filter.verdicts.reports import Report
+    from surebayes.filter.verdicts.search import Found
     from surebayes.guarantees.certificate import Certificate, Certificates
     from surebayes.pool.explanation import Explained
 
@@ -1036,6 +1038,174 @@ class Filter:
             limit=plain_whole(limit, "limit"), before=None if before is None else plain_whole(before, "before"),
             least_sure=least_sure, skip=plain_whole(skip, "skip"),
         )  # fmt: skip
+
+    def search(self, text: str = "", *, person: str | None = None, limit: int = 50, after: str | None = None) -> Found:
+        """Search remembered verdicts with words such as ``from:ann is:unsure since:7d subject:"annual report"``.
+
+        Plain words are looked up in sender and subject; a text matches at the beginning of a word. ``is:`` takes the
+        name of a class (the verdict), reviewed, unreviewed, wrong (the correct label is another one), or unsure
+        (unreviewed, the nearest to the threshold first). Times are in UTC. However many verdicts are remembered, a page
+        examines at most 15,000 of them: it may have fewer results than `limit`, and more follow.
+
+        Parameters
+        ----------
+        text : str, default=""
+            The words.
+        person : str, optional
+            Only verdicts for this recipient.
+        limit : int, default=50
+            Results of a page.
+        after : str, optional
+            `next` of the previous page.
+
+        Returns
+        -------
+        Found
+            "verdicts", the latest first, and "next", None at the end.
+
+        Raises
+        ------
+        BadInput
+            For words that cannot be read.
+        """
+        from surebayes.filter.verdicts import query, search
+
+        wanted = query.parse(plain_text(text, "text"), self.classes).of(text_or_none(person, "person"))
+        memory, limit = self._recorder.memory, plain_whole(limit, "limit")
+        if limit < 1:
+            raise ValueError(f"limit must be a whole number of at least 1. Got {limit!r}.")
+        if memory is None:
+            return search.Found([], None)
+        return search.search(memory, wanted, limit, text_or_none(after, "after"))
+
+    def index_verdicts(self, most: int = 5000) -> int:
+        """Add remembered verdicts to the index of words that `search` uses; return how many remain.
+
+        A search adds a thousand at a time; until all are covered, it finds words by examining the verdicts.
+
+        Parameters
+        ----------
+        most : int, default=5000
+            How many to add.
+
+        Returns
+        -------
+        int
+            The rest; 0 where the folder can't be written.
+        """
+        from surebayes.filter.verdicts import search
+
+        memory = self._recorder.memory
+        return 0 if memory is None else max(search.index(memory, plain_whole(most, "most")), 0)
+
+    def report(
+        self,
+        numbers: Iterable[int],
+        label: str,
+        who: str | None = None,
+        person: str | None = None,
+        learner_of: Callable[[str | None], AbstractContextManager[Filter]] | None = None,
+    ) -> tuple[dict[str, int], str]:
+        """Set the correct label of many remembered verdicts; `take_back` undoes it within ten minutes.
+
+        Parameters
+        ----------
+        numbers : iterable of int
+            `id` of each of `search` or `remembered`.
+        label : str
+            One of `classes`.
+        who : str, optional
+            Recorded in the history.
+        person : str, optional
+            On whose behalf; only they can take it back.
+        learner_of : callable, optional
+            From a verdict's recipient to the filter that learns it, as a context manager; this one by default.
+
+        Returns
+        -------
+        dict, str
+            The numbers of outcomes (see `set_label`), and the name of the report.
+        """
+        from surebayes.filter.verdicts import reports
+
+        label, lend = label_of(label, self._session.model().names), learner_of or self._lent
+        before = [
+            self._known_verdict(number) for number in dict.fromkeys(plain_whole(each, "number") for each in numbers)
+        ]
+        memory = self._recorder.begin()
+        name = reports.keep(memory, who or "", person, label, [reports.Before(each.id, each.truth) for each in before])
+        outcomes: dict[str, int] = {}
+        for each in before:
+            with lend(each.person) as learner:
+                outcome = self.set_label(each.id, label, who, learner)
+            outcomes[outcome] = outcomes.get(outcome, 0) + 1
+        return outcomes, name
+
+    def take_back(
+        self,
+        name: str,
+        who: str | None = None,
+        person: str | None = None,
+        learner_of: Callable[[str | None], AbstractContextManager[Filter]] | None = None,
+    ) -> dict[str, Any]:
+        """Take a report back: the lessons that it caused are undone exactly, and earlier labels are restored.
+
+        A verdict that has another label by now, or is no longer remembered, stays as it is.
+
+        Parameters
+        ----------
+        name : str
+            The name that `report` returned.
+        who, person, learner_of
+            As for `report`.
+
+        Returns
+        -------
+        dict
+            "label", "restored" and "changed": how many were restored, and how many had changed; "numbers".
+
+        Raises
+        ------
+        BadInput
+            If there is no such report of this author, or it is older than ten minutes.
+        """
+        from surebayes.filter.verdicts import reports
+
+        memory, lend = self._recorder.memory, learner_of or self._lent
+        report = None if memory is None else reports.latest(memory, who or "", person, plain_text(name, "name"))
+        if memory is None or report is None:
+            raise BadInput("This report can no longer be undone: that is possible once, within ten minutes.")
+        restored = []
+        for before in report.before:
+            now = self.remembered_verdict(before.number)
+            if now is None or now.truth != report.label:
+                continue
+            with lend(now.person) as learner:
+                if before.label:
+                    self.set_label(before.number, before.label, who, learner)
+                else:
+                    self.clear_label(before.number, who, learner)
+            restored.append(before.number)
+        reports.drop(memory, report.name)  # last, so that after a crash the rest can be taken back
+        changed = len(report.before) - len(restored)
+        return {"label": report.label, "restored": len(restored), "changed": changed, "numbers": restored}
+
+    def latest_report(self, who: str | None = None, person: str | None = None) -> Report | None:
+        """Return the latest report of an author that can still be taken back, or None."""
+        from surebayes.filter.verdicts import reports
+
+        memory = self._recorder.memory
+        return None if memory is None else reports.latest(memory, who or "", person)
+
+    @contextlib.contextmanager
+    def _lent(self, _: str | None) -> Iterator[Filter]:
+        yield self
+
+    def _known_verdict(self, number: int) -> RememberedVerdict:
+        verdict = self.remembered_verdict(number)
+        if verdict is None:
+            raise BadInput(f"No remembered verdict has the number {number!r}; it may be too old.")
+        return verdict
 
     def remembered_verdict(self, number: int) -> RememberedVerdict | None:
         """Return one remembered verdict, or None.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -9,7 +11,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, TypeVar
 
-from surebayes.errors import BadInput, NoInput, NoModel
+from surebayes.errors import BadInput, NoInput, NoModel, SurebayesError
 from surebayes.filter.filter import Filter
 from surebayes.filter.persons import Persons
 from surebayes.filter.verdict import FIELDS
@@ -36,6 +38,7 @@ class Answers(ABC):
     layers: OpenLayers | None
     _filter: Filter
     _rows_seen: int
+    _indexing: asyncio.Task[None] | None = None
 
     @abstractmethod
     async def ask(
@@ -216,6 +219,55 @@ class Answers(ABC):
         outcome, of = await self.lesson(work)
         self._count_lessons([outcome], LISTENER, None, of)
         return outcome
+
+    async def search(
+        self, text: str, person: str | None = None, limit: int = 50, after: str | None = None
+    ) -> dict[str, Any]:
+        """Search remembered verdicts; see `Filter.search`. Their words are indexed afterwards, in the background."""
+
+        def question(site: Filter) -> tuple[dict[str, Any], int]:
+            found = site.search(text, person=person, limit=limit, after=after)
+            verdicts = [each.to_dict() for each in found.verdicts]
+            return {"verdicts": verdicts, "next": found.next}, site.index_verdicts(1) if after is None else 0
+
+        listed, remaining = await self.ask(question)
+        if remaining and (self._indexing is None or self._indexing.done()):
+            self._indexing = asyncio.create_task(self._index())
+        return listed
+
+    async def _index(self) -> None:
+        """Index the words of all verdicts, a few thousand at a time: judging waits for none of it."""
+        with contextlib.suppress(SurebayesError, OSError, RuntimeError):  # the server stops, or the folder is gone
+            while await self.ask(lambda site: site.index_verdicts(2000)):
+                await asyncio.sleep(0.05)
+
+    async def report(
+        self, numbers: Sequence[int], label: str, who: str | None = None, person: str | None = None
+    ) -> tuple[dict[str, int], str]:
+        """Set the correct label of many remembered verdicts, each in its person's filter; see `Filter.report`."""
+        if label not in self._filter.classes:
+            classes = ", ".join(map(repr, self._filter.classes))
+            raise BadInput(f"Unknown class {label!r}. This filter has {classes}.")
+
+        def work() -> tuple[dict[str, int], str]:
+            for number in numbers:  # all of them may be changed, or none is
+                _verdict_of(self._filter, number, person)
+            return self._filter.report(numbers, label, who, person, lambda of: self.filter_of(of, make=True))
+
+        outcomes, name = await self.lesson(work)
+        self._count_lessons([each for each, times in outcomes.items() for _ in range(times)], LISTENER, label, person)
+        return outcomes, name
+
+    async def take_back(self, name: str, who: str | None = None, person: str | None = None) -> dict[str, Any]:
+        """Undo a report; see `Filter.take_back`."""
+        done = await self.lesson(lambda: self._filter.take_back(name, who, person, self.filter_of))
+        self._count_lessons(["forgotten"] * done["restored"], LISTENER, None, person)
+        return done
+
+    async def latest_report(self, who: str | None = None, person: str | None = None) -> dict[str, Any] | None:
+        """Return the latest report that can still be undone, or None."""
+        report = await self.ask(lambda site: site.latest_report(who, person))
+        return None if report is None else {"name": report.name, "label": report.label, "messages": len(report.before)}
 
     async def compared(self, person: str | None = None) -> list[dict[str, Any]]:
         """Compare verdicts with those that other filters wrote into the same messages."""

@@ -80,6 +80,7 @@ class Database:
         self.path = os.path.join(folder, NAME)
         self._flushes: bool | None = None
         self._has_alarms = False
+        self.is_prepared = False  # whether searches have made their indexes and functions
         if create and not os.path.exists(self.path):
             _make(folder, self.path)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -187,17 +188,28 @@ def remembered(
     def look(database: Database) -> list[RememberedVerdict]:
         if not all(part is None or part.isascii() for part in (sender, subject)):
             database.connection.create_function("casefold", 1, _casefold, deterministic=True)
-        rows = database.rows(query, (*values, limit, skip))
-        numbers = tuple(row[0] for row in rows)
-        some = ",".join("?" * len(numbers))
-        theirs_query = f"SELECT id, field, score, threshold, verdict FROM theirs WHERE id IN ({some})"
-        theirs: dict[int, list[OtherVerdict]] = {}
-        for row, field, score, threshold, verdict in database.rows(theirs_query, numbers):
-            positive = None if verdict is None else bool(verdict)
-            theirs.setdefault(row, []).append(OtherVerdict(field, score, threshold, positive))
-        return [_verdict(row, theirs.get(row[0], [])) for row in rows]
+        return _with_theirs(database, database.rows(query, (*values, limit, skip)))
 
     return memory.search(look)
+
+
+def fetched(database: Database, numbers: Sequence[int]) -> list[RememberedVerdict]:
+    """Return verdicts by their numbers, in this order."""
+    some = ",".join("?" * len(numbers))
+    rows = database.rows(f"SELECT {_COLUMNS} FROM verdicts WHERE id IN ({some})", tuple(numbers))
+    found = {each.id: each for each in _with_theirs(database, rows)}
+    return [found[number] for number in numbers if number in found]
+
+
+def _with_theirs(database: Database, rows: Sequence[Any]) -> list[RememberedVerdict]:
+    numbers = tuple(row[0] for row in rows)
+    some = ",".join("?" * len(numbers))
+    query = f"SELECT id, field, score, threshold, verdict FROM theirs WHERE id IN ({some})"
+    theirs: dict[int, list[OtherVerdict]] = {}
+    for row, field, score, threshold, verdict in database.rows(query, numbers):
+        positive = None if verdict is None else bool(verdict)
+        theirs.setdefault(row, []).append(OtherVerdict(field, score, threshold, positive))
+    return [_verdict(row, theirs.get(row[0], [])) for row in rows]
 
 
 def _casefold(text: str | None) -> str | None:

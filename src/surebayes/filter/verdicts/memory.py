@@ -335,6 +335,10 @@ class Memory:
     def _drop(self, which: str, values: "tuple[Any, ...]" = (), with_person: bool = True) -> int:
         """Delete verdicts, keep the fingerprints of alarms; return the number deleted."""
         _alarms.keep(self.database, which, values, with_person)
+        if self.database.rows("SELECT 1 FROM facts WHERE name = 'words_low'"):
+            from surebayes.filter.verdicts import words
+
+            words.forget(self.database, which, values)
         return self.database.run(f"DELETE FROM verdicts WHERE {which}", values)
 
     def erase(
@@ -357,7 +361,10 @@ class Memory:
             with self.database.writing():
                 erased = sum([self._drop(f"{which}{also}", (*values, *of), False) for which, values in wanted])
                 if person is not None and not fingerprints and not message_ids:
+                    from surebayes.filter.verdicts import reports
+
                     _audits.make_anonymous(self.database, person)
+                    reports.erase(self.database, person)
                 for which, values in wanted:
                     if not which.startswith("message_id"):
                         _alarms.make_anonymous(self.database, f"{which}{also}", (*values, *of))

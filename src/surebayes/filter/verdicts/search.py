@@ -1,0 +1,248 @@
+"""Pages of remembered verdicts that match a query, each in bounded time however many are remembered.
+
+A page continues after the last row of the previous one, never after a number of rows. Where no index finds the matches,
+at most `WINDOW` rows are examined; the page then ends early, and says where to continue.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from surebayes.errors import BadInput, StoreError
+from surebayes.filter.verdicts import words
+from surebayes.filter.verdicts.listing import RememberedVerdict, fetched
+
+if TYPE_CHECKING:
+    from surebayes.filter.verdicts.database import Database
+    from surebayes.filter.verdicts.memory import Memory
+    from surebayes.filter.verdicts.query import Query, Text
+
+WINDOW = 15_000
+"""Rows that a page examines at most."""
+RARE = 2_000
+"""A word of at most as many verdicts finds them by itself."""
+CATCH_UP = 1_000
+"""Verdicts that a search adds to the index of words before it looks."""
+INDEXES = {
+    "least_sure": "verdicts (abs(score - threshold)) WHERE truth IS NULL AND asked = 1",
+    "reviewed": "verdicts (time) WHERE truth IS NOT NULL AND truth != ''",
+    "wrong": "verdicts (time) WHERE truth IS NOT NULL AND truth != '' AND truth != label",
+}
+"""Indexes of searches; the first search creates them in a file of an earlier release."""
+_DISTANCE = "abs(score - threshold)"
+_CURSOR = re.compile(r"(-?(?:\d[0-9.e+-]*|inf)):(\d{1,18})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A page of results.
+
+    Attributes
+    ----------
+    verdicts : list of RememberedVerdict
+        The results.
+    next : str or None
+        Where the next page continues; None at the end.
+    """
+
+    verdicts: list[RememberedVerdict]
+    next: str | None
+
+
+def search(memory: Memory, query: Query, limit: int = 50, after: str | None = None) -> Found:
+    """Return a page of results: the latest first, or those nearest to the threshold first where `query.unsure`.
+
+    Parameters
+    ----------
+    memory : Memory
+        The memory.
+    query : Query
+        The conditions.
+    limit : int, default=50
+        Results of a page.
+    after : str, optional
+        `next` of the previous page.
+    """
+    start = None if after is None else _cursor(after)
+
+    def look(database: Database) -> Found:
+        _prepare(database)
+        return _Search(database, query, limit).page(start)
+
+    return memory.search(look)
+
+
+def _prepare(database: Database) -> None:
+    """Create missing indexes; a file that cannot be written is searched without them."""
+    if database.is_prepared:
+        return
+    database.is_prepared = True
+    database.connection.create_function("begins_in", 2, _begins_in, deterministic=True)
+    there = {name for (name,) in database.rows("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    try:
+        if not there >= set(INDEXES):
+            with database.writing(flush=False):
+                for name, definition in INDEXES.items():
+                    database.run(f"CREATE INDEX IF NOT EXISTS {name} ON {definition}")
+    except (StoreError, OSError):
+        return
+
+
+def index(memory: Memory, most: int) -> int:
+    """Add verdicts to the index of words; return how many remain."""
+    return memory.search(lambda database: _index(database, most))
+
+
+def _index(database: Database, most: int) -> int:
+    try:
+        return words.catch_up(database, most)
+    except (StoreError, OSError):  # read-only, or other processes write: the verdicts themselves are searched
+        return -1
+
+
+@lru_cache(maxsize=64)
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile((r"(?<!\w)" if re.match(r"\w", text) else "") + re.escape(text))
+
+
+def _begins_in(text: str | None, wanted: str) -> bool:
+    """Whether a text contains another one at the beginning of a word; both in folded case."""
+    return text is not None and _pattern(wanted).search(text.casefold()) is not None
+
+
+def _cursor(text: str) -> tuple[float, int]:
+    match = _CURSOR.fullmatch(text)
+    try:
+        assert match is not None
+        return float(match[1]), int(match[2])
+    except (AssertionError, ValueError):
+        raise BadInput(f"The place to continue from is not one of this server: {text[:50]!r}. Search again.") from None
+
+
+class _Search:
+    """A search in one database."""
+
+    def __init__(self, database: Database, query: Query, limit: int) -> None:
+        self.database, self.query, self.limit = database, query, limit
+        self.by_distance = query.unsure
+        self.key = _DISTANCE if self.by_distance else "time"
+        self.order = f"{_DISTANCE}, id" if self.by_distance else "time DESC, id DESC"
+        self.drivers: list[str] = []
+        self.driver_values: list[Any] = []
+        self.conditions: list[str] = []
+        self.values: list[Any] = []
+        self._conditions()
+
+    # ---- conditions
+
+    def _conditions(self) -> None:
+        """Sort the conditions: those of the index that is followed, and those that each row is examined for."""
+        query = self.query
+        if self.by_distance:
+            self.drivers += ["truth IS NULL", "asked = 1"]
+            self._times(self.conditions, self.values, "+time")
+        else:
+            self.conditions.append("asked = 1")
+            self._times(self.drivers, self.driver_values, "time")
+        self._equal("person", query.people)
+        self._equal("label", query.labels)
+        self._reviews()
+        for text in query.texts:
+            self._text(text)
+
+    def _times(self, conditions: list[str], values: list[Any], column: str) -> None:
+        for sign, moment in ((">=", self.query.start), ("<", self.query.end)):
+            if moment is not None:
+                conditions.append(f"{column} {sign} ?")
+                values.append(moment)
+
+    @property
+    def _has_driver(self) -> bool:
+        return self.by_distance or any(not each.startswith("time ") for each in self.drivers)
+
+    def _equal(self, column: str, wanted: Sequence[str]) -> None:
+        for value in wanted:
+            if self._has_driver:
+                self.conditions.append(f"+{column} = ?")
+                self.values.append(value)
+            else:
+                self.drivers.append(f"{column} = ?")
+                self.driver_values.append(value)
+
+    def _reviews(self) -> None:
+        reviewed = ["truth IS NOT NULL", "truth != ''"]
+        if self.query.wrong or self.query.reviewed:
+            wanted = [*reviewed, "truth != label"] if self.query.wrong else reviewed
+            (self.conditions if self._has_driver else self.drivers).extend(wanted)
+        if self.query.reviewed is False and not self.by_distance:
+            self.conditions.append("(truth IS NULL OR truth = '')")
+        elif self.query.reviewed is False and self.query.wrong:
+            self.conditions.append("0")
+
+    def _text(self, wanted: Text) -> None:
+        columns = (wanted.field,) if wanted.field else ("sender", "subject")
+        self.conditions.append(f"({' OR '.join(f'begins_in({column}, ?)' for column in columns)})")
+        self.values += [wanted.text] * len(columns)
+
+    # ---- pages
+
+    def page(self, start: tuple[float, int] | None) -> Found:
+        rare = self._rarest_word()
+        stop = None if rare is not None else self._end_of_window(start)
+        table = "verdicts"
+        if rare is not None:  # CROSS JOIN keeps this order of the loops
+            table = "(SELECT DISTINCT id FROM words WHERE word >= ? AND word < ?) CROSS JOIN verdicts USING (id)"
+        where = [*self.drivers, *(f"({each})" for each in self.conditions)]
+        values: list[Any] = [*(rare or ()), *self.driver_values, *self.values]
+        for bound, sign in ((start, self._after), (stop, self._upto)):
+            if bound is not None:
+                where.append(sign)
+                values += bound
+        chosen = f"SELECT id, {self.key} FROM {table} WHERE {' AND '.join(where)} ORDER BY {self.order} LIMIT ?"
+        rows = self.database.rows(chosen, (*values, self.limit + 1))
+        more = len(rows) > self.limit
+        rows = rows[: self.limit]
+        if more:
+            stop = rows[-1][1], rows[-1][0]
+        return Found(
+            fetched(self.database, [row[0] for row in rows]), None if stop is None else f"{stop[0]!r}:{stop[1]}"
+        )
+
+    @property
+    def _after(self) -> str:
+        return f"({self.key}, id) > (?, ?)" if self.by_distance else "(time, id) < (?, ?)"
+
+    @property
+    def _upto(self) -> str:
+        return f"({self.key}, id) <= (?, ?)" if self.by_distance else "(time, id) >= (?, ?)"
+
+    def _end_of_window(self, start: tuple[float, int] | None) -> tuple[float, int] | None:
+        """Return the last row that may be examined; None if the index ends before."""
+        where, values = [*self.drivers], [*self.driver_values]
+        if start is not None:
+            where.append(self._after)
+            values += start
+        if not where:
+            where.append("1")
+        query = (
+            f"SELECT {self.key}, id FROM verdicts WHERE {' AND '.join(where)} ORDER BY {self.order} LIMIT 1 OFFSET ?"
+        )
+        found = self.database.rows(query, (*values, WINDOW))
+        return tuple(found[0]) if found else None
+
+    def _rarest_word(self) -> tuple[str, str] | None:
+        """Return the range of the rarest word of the query, if it is rare and the index covers all verdicts."""
+        wanted = {word for text in self.query.texts for word in words.words_of(text.text)}
+        if not wanted or _index(self.database, CATCH_UP) != 0:
+            return None
+        query = "SELECT count(*) FROM (SELECT 1 FROM words WHERE word >= ? AND word < ? LIMIT ?)"
+        counted = []
+        for word in wanted:
+            ends = words.ends_of(word)
+            counted.append((self.database.rows(query, (*ends, RARE + 1))[0][0], ends))
+        fewest, ends = min(counted)
+        return ends if fewest <= RARE else None
