@@ -47,7 +47,7 @@ def sent_at_once(where, fields=""):
 def test_what_a_mail_says_never_runs(site, look, tmp_path, text):
     page = look()
     page.on("dialog", lambda dialog: pytest.fail("a dialog"))
-    page.goto(f"{site.url}/mail")
+    page.goto(f"{site.url}/mail/check")
     mail = f"From: {text} <a@example.org>\nSubject: {text}\nX-{text[:5]}: {text}\n\n{text} {text}\n"
     (tmp_path / "hostile.eml").write_text(mail)
     page.set_input_files("#file", tmp_path / "hostile.eml")
@@ -76,10 +76,12 @@ def test_no_inline_script_would_run_even_if_one_got_in(site, look):
 
 def test_a_form_of_another_site_does_nothing(site, look, elsewhere):
     origin, pages = elsewhere
-    pages["/"] = sent_at_once(f"{site.url}/mail/teach", '<input name="as" value="spam"><input name="mail" value="x">')
+    pages["/"] = sent_at_once(
+        f"{site.url}/mail/check/teach", '<input name="as" value="spam"><input name="mail" value="x">'
+    )
     page = look(errors_expected=True)
     page.goto(site.url)  # the cookies are there
-    with page.expect_response(lambda answer: answer.url.endswith("/mail/teach")) as seen:
+    with page.expect_response(lambda answer: answer.url.endswith("/mail/check/teach")) as seen:
         page.goto(origin)
     assert seen.value.status == 403
     assert "Pages of other sites" in page.inner_text("main")
@@ -100,17 +102,17 @@ def test_a_session_is_not_sent_along_by_another_site(guarded, look, elsewhere):
     page.wait_for_url("**/sign-out")
     assert "surebayes-session" not in sent[0].all_headers().get("cookie", "")
     page.goto(guarded.url)
-    assert page.locator("h1").inner_text() == "Today"  # still signed in
+    assert page.locator("h1").inner_text() == "Overview"  # still signed in
 
 
 def test_pages_are_in_nobodys_frame(site, look, elsewhere):
     origin, pages = elsewhere
-    pages["/"] = f'<iframe src="{site.url}/today"></iframe>'
+    pages["/"] = f'<iframe src="{site.url}/dashboard"></iframe>'
     page = look(errors_expected=True)
     page.goto(origin)
     page.wait_for_timeout(500)
     frame = page.frames[1]
-    assert "Today" not in frame.content()
+    assert "Overview" not in frame.content()
 
 
 def test_a_planted_session_is_replaced_by_signing_in(guarded, look):
@@ -125,7 +127,7 @@ def test_a_planted_session_is_replaced_by_signing_in(guarded, look):
     mine = next(cookie for cookie in victim.context.cookies() if cookie["name"] == "surebayes-session")
     assert mine["value"] != planted["value"]
     assert "admin" in victim.inner_text(".side-end")
-    mallory.goto(guarded.url)
+    mallory.goto(f"{guarded.url}/mail")
     assert mallory.url.startswith(f"{guarded.url}/sign-in")  # what was planted ended with signing out, and is nobody's
 
 
@@ -137,23 +139,24 @@ def test_a_session_that_was_signed_out_is_over(guarded, look):
     victim.wait_for_url("**/sign-in")
     thief = look()
     thief.context.add_cookies(copied)
-    thief.goto(guarded.url)
+    thief.goto(f"{guarded.url}/mail")
     assert thief.url.startswith(f"{guarded.url}/sign-in")
 
 
 def test_roles_decide_what_is_shown_and_the_server_decides_again(guarded, look):
     reader = look(errors_expected=True)
     sign_in(reader, guarded.url, "reader")
-    reader.goto(f"{guarded.url}/mail")
+    reader.goto(f"{guarded.url}/mail/check")
     assert reader.locator("button:has-text('Report as')").count() == 0
-    reader.goto(f"{guarded.url}/threshold")
+    reader.goto(f"{guarded.url}/promise/threshold")
     assert reader.locator("button:has-text('Use this threshold')").count() == 0
-    assert reader.goto(f"{guarded.url}/threshold/confirm?point=1").status == 403
-    reader.goto(f"{guarded.url}/mail")
+    assert reader.goto(f"{guarded.url}/promise/threshold/confirm?point=1").status == 403
+    reader.goto(f"{guarded.url}/mail/check")
     answers = reader.evaluate(
         """async () => {
             const csrf = document.querySelector("input[name=csrf]").value, found = [];
-            const tried = [["/mail/teach", {as: "spam", mail: "Subject: x"}], ["/threshold/use", {max_fpr: 0.1}]];
+            const teach = ["/mail/check/teach", {as: "spam", mail: "Subject: x"}];
+            const tried = [teach, ["/promise/threshold/use", {max_fpr: 0.1}]];
             for (const [path, rest] of tried)
                 found.push((await fetch(path, {method: "POST", body: new URLSearchParams({csrf, ...rest})})).status);
             return found;
@@ -164,9 +167,9 @@ def test_roles_decide_what_is_shown_and_the_server_decides_again(guarded, look):
 
 def test_without_signing_in_nothing_is_shown(guarded, look):
     page = look()
-    page.goto(f"{guarded.url}/threshold")
-    assert page.url == f"{guarded.url}/sign-in?next=/threshold"
-    assert page.locator("nav").count() == 0
+    page.goto(f"{guarded.url}/promise/threshold")
+    assert page.url == f"{guarded.url}/sign-in?next=/promise/threshold"
+    assert page.locator("nav").count() == 0  # no menu
     page.fill("#token", "teacher")
     page.keyboard.press("Enter")
-    page.wait_for_url(f"{guarded.url}/threshold")
+    page.wait_for_url(f"{guarded.url}/promise/threshold")

@@ -23,7 +23,7 @@ class Browser:
     def post(self, path, data=None, follow=True, **options):
         return self._runner.run(self._client.post(path, data=data, follow_redirects=follow, **options))
 
-    def send(self, path, data=None, page="/today", **options):
+    def send(self, path, data=None, page="/mail", **options):
         """Send a form with the word that a page has for it."""
         return self.post(path, {**(data or {}), "csrf": word_in(self.get(page))}, **options)
 

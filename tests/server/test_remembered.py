@@ -279,6 +279,6 @@ def test_what_was_delivered_is_in_status_metrics_and_on_the_page(running):
     metrics = client.get("/metrics").text
     assert f'surebayes_audit_n{{label="spam",reading="known"}} {float(known["n"])}' in metrics
     assert 'surebayes_audit_upper{label="spam",reading="with_presumed"}' in metrics
-    page = client.get("/", headers={"Accept": "text/html"}).text
+    page = client.get("/promise", headers={"Accept": "text/html"}).text
     assert "Delivered so far: spam" in page
     assert "true rate of false alarms" in page

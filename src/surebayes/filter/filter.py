@@ -761,7 +761,9 @@ class Filter:
 
     # ---- history and state
 
-    def history(self, document: bytes | str | None = None, limit: int | None = 50) -> list[dict[str, Any]]:
+    def history(
+        self, document: bytes | str | None = None, limit: int | None = 50, *, before: int | None = None
+    ) -> list[dict[str, Any]]:
         """Return the events of the journal (lessons, forgetting, settings), latest first.
 
         Parameters
@@ -770,11 +772,14 @@ class Filter:
             Only events of this document.
         limit : int or None, default=50
             How many rows.
+        before : int, optional
+            Only events before this version.
         """
         with self._session.mutex:
             wanted = None if document is None else Document(document, self.reader).fingerprint
             limit = None if limit is None else plain_whole(limit, "limit")
-            return history.history(self._session.reading(refresh=True), wanted, limit)
+            before = None if before is None else plain_whole(before, "before")
+            return history.history(self._session.reading(refresh=True), wanted, limit, before)
 
     def versions(self) -> list[dict[str, Any]]:
         """Return the marked versions of the model, latest first: {"version", "time", "note"}."""
@@ -832,6 +837,24 @@ class Filter:
         """
         return history.undo(self._session, plain_whole(version, "version"), Lesson(who))
 
+    def learnt(self) -> dict[str, Any]:
+        """Return how much was learnt: the part of `status` that needs no promise.
+
+        Returns
+        -------
+        dict
+            "documents" and "reserved", by class; "model"; "rows" of the journal; "bytes".
+        """
+        with self._session.mutex:
+            state = self._session.fresh_state()
+            return {
+                "documents": dict(zip(state.names, state.engine.documents)),
+                "reserved": dict(state.known["reserve"]),
+                "model": state.model_version,
+                "rows": state.seq,
+                "bytes": size_of(self.path),
+            }
+
     def status(self) -> dict[str, Any]:
         """Return the filter's status: documents by class, reserve, rows not yet absorbed, promises.
 
@@ -849,11 +872,8 @@ class Filter:
             budgets, audited = self.budgets(), self.audit()
             return {
                 "reader": state.engine.reader,
-                "model": state.model_version,
-                "documents": dict(zip(state.names, state.engine.documents)),
-                "reserved": dict(state.known["reserve"]),
+                **self.learnt(),
                 "journaled": sum(state.known["learn"].values()),
-                "rows": state.seq,
                 "unabsorbed": state.seq - self._session.absorbed,
                 "certificate": plain,
                 "budgets": budgets,
@@ -862,7 +882,6 @@ class Filter:
                 "views": [view.name for view in state.engine.views],
                 "second_stage": tuning.second_stages(state, self._session.journal),
                 **({} if state.base_in_use is None else {"base": state.base_in_use.status()}),
-                "bytes": size_of(self.path),
             }
 
     def unweighed(self) -> int:
@@ -1476,6 +1495,45 @@ class Filter:
             each["since"] = datetime.fromtimestamp(each["since"], UTC).isoformat(timespec="seconds")
         return found
 
+    def recent_scores(self, most: int = 10_000) -> list[tuple[float, str | None]]:
+        """Return score and correct label of the latest remembered verdicts; "" where nobody complained.
+
+        Parameters
+        ----------
+        most : int, default=10,000
+            How many.
+        """
+        memory, most = self._recorder.memory, plain_whole(most, "most")
+        if memory is None:
+            return []
+        query = "SELECT score, truth FROM verdicts WHERE asked = 1 ORDER BY time DESC LIMIT ?"
+        return memory.search(lambda database: [tuple(row) for row in database.rows(query, (most,))])
+
+    def audit_history(self, days: int = 30, confidence: float = 0.95) -> dict[str, list[dict[str, Any]]]:
+        """Return by class the audit as it stood at the end of each of the latest days.
+
+        Parameters
+        ----------
+        days : int, default=30
+            Number of days, up to today, in UTC.
+        confidence : float, default=.95
+            Confidence of the bounds.
+
+        Returns
+        -------
+        dict
+            By class, for each day since the first correct label: "day", "n", "alarms", "lower", "upper". The last one
+            is `audit` for documents with a correct label; earlier ones are counted from the remembered verdicts.
+        """
+        memory, names = self._recorder.memory, self._session.model().names
+        if memory is None:
+            return {}
+        from surebayes.filter.verdicts.audits import by_day
+
+        labels = names[1:] if len(names) == 2 else names
+        days, confidence, now = plain_whole(days, "days"), plain_real(confidence, "confidence"), time.time()
+        return memory.search(lambda database: by_day(database, labels, days, now, confidence))
+
     def alarms(self, limit: int | None = 50) -> list[dict[str, Any]]:
         """Return the events of the budgets, latest first.
 
@@ -1519,6 +1577,26 @@ class Filter:
         if memory is None:
             return by_day(None, lessons, days, now)
         return memory.search(lambda database: by_day(database, lessons, days, now))
+
+    def hours(self, hours: int = 24) -> dict[str, Any]:
+        """Return the numbers of verdicts in each of the latest hours.
+
+        Parameters
+        ----------
+        hours : int, default=24
+            How many, up to the present one.
+
+        Returns
+        -------
+        dict
+            "hours": when each begins, the oldest first; "verdicts": those remembered, by class, in each of them.
+        """
+        from surebayes.filter.verdicts.activity import by_hour
+
+        memory, now, hours = self._recorder.memory, time.time(), plain_whole(hours, "hours")
+        if memory is None:
+            return by_hour(None, hours, now)
+        return memory.search(lambda database: by_hour(database, hours, now))
 
     def drift(self) -> dict[str, Any] | None:
         """Test the promise on false alarms against the corrected verdicts since it was made.

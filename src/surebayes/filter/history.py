@@ -28,9 +28,11 @@ def _described(event: Event) -> dict[str, Any]:
     }
 
 
-def history(journal: Journal, fingerprint: str | None, limit: int | None) -> list[dict[str, Any]]:
+def history(
+    journal: Journal, fingerprint: str | None, limit: int | None, before: int | None = None
+) -> list[dict[str, Any]]:
     """See `Filter.history`."""
-    return [_described(event) for event in journal.latest(fingerprint, limit)]
+    return [_described(event) for event in journal.latest(fingerprint, limit, before)]
 
 
 def versions(journal: Journal) -> list[dict[str, Any]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from surebayes.errors import BadInput, NoInput, NoModel, SurebayesError
 from surebayes.filter.filter import Filter
@@ -27,6 +28,8 @@ Answer = TypeVar("Answer")
 SHOWN = 100
 """Persons listed in status and metrics: the most recently taught."""
 LISTENER = "http"
+FRESH, STALE = 30.0, 600.0
+"""Seconds after which a cached answer is renewed, and after which it is no longer given."""
 
 
 class Answers(ABC):
@@ -39,6 +42,8 @@ class Answers(ABC):
     _filter: Filter
     _rows_seen: int
     _indexing: asyncio.Task[None] | None = None
+    _cache: dict[str, tuple[float, Any]]
+    _refreshing: dict[str, asyncio.Task[None]]
 
     @abstractmethod
     async def ask(
@@ -74,6 +79,15 @@ class Answers(ABC):
         if self._has_no_layer(person):
             return []
         return await self.ask(lambda mine: mine.history(limit=limit), person, needs_layer=True)
+
+    async def lessons(
+        self, limit: int, before: int | None = None, person: str | None = None
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """Return rows of the journal before a version, latest first, and whether there are more."""
+        if self._has_no_layer(person):
+            return [], False
+        rows = await self.ask(lambda mine: mine.history(limit=limit + 1, before=before), person, needs_layer=True)
+        return rows[:limit], len(rows) > limit
 
     async def versions(self, person: str | None = None) -> list[dict[str, Any]]:
         """Return the versions of the model that can be restored, latest first."""
@@ -150,6 +164,32 @@ class Answers(ABC):
     async def remembered_verdict(self, number: int, person: str | None = None) -> dict[str, Any]:
         """Return one remembered verdict; raise NoInput if the number is unknown or belongs to another person."""
         return await self.ask(lambda site: _verdict_of(site, number, person).to_dict())
+
+    async def verdicts_of(self, numbers: Sequence[int], person: str | None = None) -> list[dict[str, Any]]:
+        """Return remembered verdicts by their numbers; raise NoInput for one of another person."""
+        return await self.ask(lambda site: [_verdict_of(site, number, person).to_dict() for number in numbers])
+
+    async def cached(self, name: str, question: Callable[[Filter], Answer]) -> Answer:
+        """Run a question about everybody's verdicts, whose answer may be half a minute old.
+
+        An older answer is given once more while a new one is made, so that nobody waits but the first.
+        """
+        made, answer = self._cache.get(name, (-math.inf, None))
+        if time.monotonic() - made > STALE:
+            return await self._asked(name, question)
+        running = self._refreshing.get(name)
+        if time.monotonic() - made > FRESH and (running is None or running.done()):
+            self._refreshing[name] = asyncio.create_task(self._refreshed(name, question))
+        return cast(Answer, answer)
+
+    async def _asked(self, name: str, question: Callable[[Filter], Answer]) -> Answer:
+        answer = await self.ask(question)
+        self._cache[name] = time.monotonic(), answer
+        return answer
+
+    async def _refreshed(self, name: str, question: Callable[[Filter], Answer]) -> None:
+        with contextlib.suppress(SurebayesError, OSError, RuntimeError):  # the next request asks again
+            await self._asked(name, question)
 
     async def explain_verdict(self, number: int, top: int = 12, person: str | None = None) -> Explained | None:
         """Explain the present verdict on a remembered message; None if its content was not kept."""

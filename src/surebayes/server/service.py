@@ -100,6 +100,7 @@ class Service(Answers):
         self._others = ThreadPoolExecutor(2, "other")
         self._turns = Turns(self._judges)
         self._rows_seen = -1
+        self._cache, self._refreshing = {}, {}
         self._update_gauges()
 
     def _layers(self) -> OpenLayers | None:

@@ -397,9 +397,16 @@ class Journal:
         with errors_named(self.path):
             return {seq for (seq,) in self._db.execute(f"SELECT seq FROM events WHERE {rows}", (weighed,))}
 
-    def latest(self, fingerprint: str | None = None, limit: int | None = None) -> list[Event]:
-        """Return rows of one message or all, latest first."""
-        condition, values = ("fingerprint = ?", [fingerprint]) if fingerprint is not None else ("1", [])
+    def latest(
+        self, fingerprint: str | None = None, limit: int | None = None, before: int | None = None
+    ) -> list[Event]:
+        """Return rows of one message or all, latest first; with `before` only rows of a lower number."""
+        values: list[Any] = []
+        condition = "1"
+        if fingerprint is not None:
+            condition, values = "fingerprint = ?", [fingerprint]
+        if before is not None:
+            condition, values = f"{condition} AND seq < ?", [*values, before]
         return list(self._events(f"{condition} ORDER BY seq DESC LIMIT ?", [*values, -1 if limit is None else limit]))
 
     def latest_lessons(self, limit: int) -> list[tuple[float, str]]:

@@ -129,6 +129,45 @@ def _audit(
     }  # fmt: skip
 
 
+def by_day(
+    database: Database, labels: "Sequence[str]", days: int, now: float, confidence: float
+) -> "dict[str, list[dict[str, Any]]]":
+    """Return the audit at the end of each of the latest days, by class; see `Filter.audit_history`."""
+    from datetime import UTC, datetime
+
+    from surebayes.guarantees.running_audit import AlarmAudit
+
+    start = now // 86_400 * 86_400 - (days - 1) * 86_400.0
+    rows = [row for row in _rows(database, None) if row[0] != QUIET and row[2] > 0]
+    query = (
+        "SELECT CAST((told - ?) / 86400 AS INTEGER), label, count(*) FROM verdicts "
+        "WHERE truth = ? AND asked = 1 AND told >= ? GROUP BY 1, 2"
+    )
+    found: list[tuple[int, str, str, int]] = []
+    for truth in sorted({row[0] for row in rows}):
+        found += [(min(day, days - 1), truth, *rest) for day, *rest in database.rows(query, (start, truth, start))]
+    history: dict[str, list[dict[str, Any]]] = {}
+    for label in labels:
+        n = sum([int(row[2]) for row in rows if row[0] != label])
+        alarms = sum([int(row[2]) for row in rows if row[0] != label and row[1] == label])
+        if not n:
+            continue
+        points: list[dict[str, Any]] = []
+        for day in reversed(range(days)):  # from the present counts back: earlier days have that much less
+            if not points or (n, alarms) != (points[-1]["n"], points[-1]["alarms"]):
+                stated = _stated(AlarmAudit.of_counts(n, alarms, confidence))
+            name = datetime.fromtimestamp(start + day * 86_400, UTC).date().isoformat()
+            points.append({"day": name, **stated})
+            of_day = [(given, number) for place, truth, given, number in found if place == day and truth != label]
+            n -= sum([number for _, number in of_day])
+            alarms = max(alarms - sum([number for given, number in of_day if given == label]), 0)
+            if n <= 0:
+                break
+            alarms = min(alarms, n)
+        history[label] = points[::-1]
+    return history
+
+
 def _stated(audit: "AlarmAudit") -> "dict[str, Any]":
     return {"n": audit.n, "alarms": audit.alarms, "lower": audit.lower, "upper": audit.upper}
 

@@ -28,11 +28,13 @@ RARE = 2_000
 CATCH_UP = 1_000
 """Verdicts that a search adds to the index of words before it looks."""
 INDEXES = {
+    "unasked": "verdicts (time, label) WHERE asked = 0",
+    "labelled": "verdicts (truth, told, time, flagged, label) WHERE truth IS NOT NULL AND asked = 1",
     "least_sure": "verdicts (abs(score - threshold)) WHERE truth IS NULL AND asked = 1",
     "reviewed": "verdicts (time) WHERE truth IS NOT NULL AND truth != ''",
     "wrong": "verdicts (time) WHERE truth IS NOT NULL AND truth != '' AND truth != label",
 }
-"""Indexes of searches; the first search creates them in a file of an earlier release."""
+"""Indexes of searches and of counts over time; the first search creates them in a file of an earlier release."""
 _DISTANCE = "abs(score - threshold)"
 _CURSOR = re.compile(r"(-?(?:\d[0-9.e+-]*|inf)):(\d{1,18})", re.ASCII)
 

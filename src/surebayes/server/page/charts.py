@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from markupsafe import Markup
+
+from surebayes.server.page.texts import TEXTS, plain, unit
 
 WIDTH = 480
 _PAD = 34
@@ -39,6 +42,26 @@ def _path(kind: str, points: Sequence[tuple[float, float]]) -> Markup:
     return Markup('<path class="{}" d="M{}"></path>').format(kind, steps)
 
 
+ICONS = {
+    "dashboard": "M4 4h7v7H4zM13 4h7v4h-7zM13 10h7v10h-7zM4 13h7v7H4z",
+    "mail": "M3 6h18v12H3zM3 7l9 7 9-7",
+    "promise": "M12 3l8 3v6c0 5-3.5 8-8 9-4.500-1-8-4-8-9V6zM8.500 12l2.500 2.500 4.500-5",
+    "learning": "M12 4L2 9l10 5 10-5zM6 11.500V16c2 2.500 10 2.500 12 0v-4.500",
+    "settings": "M4 7h9M17 7h3M15 5v4M4 17h3M11 17h9M9 15v4M4 12h3M11 12h9M9 10v4",
+    "check": "M5 12.500l4.500 4.500L19 7",
+    "well": "M12 3a9 9 0 1 0 .01 0zM8 12.500l3 3 5-6",
+    "must": "M12 3L2 20h20zM12 10v4.500M12 17.200v.1",
+}
+"""Outlines of icons, on a square of 24."""
+
+
+def icon(name: str) -> Markup:
+    """Draw an icon; the text beside it says what it means."""
+    return Markup('<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d="{}"></path></svg>').format(
+        ICONS[name]
+    )
+
+
 def nice_top(value: float) -> float:
     """Return a round number at or above a value, for the top of an axis.
 
@@ -53,8 +76,20 @@ def nice_top(value: float) -> float:
     return next((step * unit for step in (1, 2, 5, 10) if step * unit >= value * (1 - 1e-9)), 10 * unit)
 
 
-def days(names: Sequence[str], counts: Sequence[dict[str, int]], kinds: Sequence[str], what: str) -> Markup:
-    """Draw counts by day as stacked bars, a colour for each kind."""
+def days(names: Sequence[str], counts: Sequence[dict[str, int]], kinds: Sequence[str], name: str) -> Markup:
+    """Draw counts by day as stacked bars, a colour for each kind; `name` is that of the unit."""
+    total = unit(sum(sum(day.values()) for day in counts), name)
+    return _bars(names, counts, kinds, plain("dashboard.chart", total=total, days=unit(len(names), "day")))
+
+
+def hours(starts: Sequence[str], counts: Sequence[dict[str, int]], kinds: Sequence[str]) -> Markup:
+    """Draw verdicts by hour, as `days` does."""
+    total = unit(sum(sum(hour.values()) for hour in counts), "verdict")
+    names = [f"{start[11:16]} UTC" for start in starts]
+    return _bars(names, counts, kinds, plain("dashboard.chart-hours", total=total, hours=unit(len(starts), "hour")))
+
+
+def _bars(names: Sequence[str], counts: Sequence[dict[str, int]], kinds: Sequence[str], about: str) -> Markup:
     height, base = 150, 122
     most = nice_top(max((sum(day.values()) for day in counts), default=0))
     room = (WIDTH - _PAD - 6) / max(len(names), 1)
@@ -62,7 +97,9 @@ def days(names: Sequence[str], counts: Sequence[dict[str, int]], kinds: Sequence
               _text(_PAD - 6, base, "0", "end"), _line("grid", _PAD, 12, WIDTH - 6, 12)]  # fmt: skip
     for k, (name, day) in enumerate(zip(names, counts)):
         top = float(base)
-        title = f"{name}: " + (", ".join(f"{day[kind]:,} {kind}" for kind in kinds if day.get(kind)) or "none")
+        title = f"{name}: " + (
+            ", ".join(f"{day[kind]:,} {kind}" for kind in kinds if day.get(kind)) or TEXTS["dashboard.chart-none"]
+        )
         for place, kind in enumerate(kinds):
             size = (base - 12) * day.get(kind, 0) / most
             if size:
@@ -72,8 +109,7 @@ def days(names: Sequence[str], counts: Sequence[dict[str, int]], kinds: Sequence
         anchor = "start" if k == 0 else "end" if k == len(names) - 1 else "middle"
         x = _PAD + room * (k if k == 0 else k + 1 if k == len(names) - 1 else k + 0.5)
         inside.append(_text(x, 142, names[k], anchor))
-    total = sum(sum(day.values()) for day in counts)
-    return _svg(inside, height, f"{total:,} {what} in {len(names)} days", "days")
+    return _svg(inside, height, about, "days")
 
 
 def gauge(value: float, most: float, about: str) -> Markup:
@@ -97,12 +133,58 @@ def alarms(curve: Sequence[Sequence[float]], promised: float) -> Markup:
     inside = [
         _line("axis", _PAD, base, WIDTH - 8, base), _text(_PAD - 6, 18, f"{most:g}", "end"),
         _text(_PAD - 6, base, "0", "end"), _text(_PAD, 176, "0"),
-        _text(WIDTH - 8, 176, f"{seen:,.0f} known good messages", "end"),
+        _text(WIDTH - 8, 176, unit(int(seen), "good message"), "end"),
         _line("promised", *place(0, 0), *place(seen, promised * seen)),
         _path("seen", [place(point[0], point[1]) for point in curve]),
     ]  # fmt: skip
-    about = f"{curve[-1][1]:,} false alarms in {seen:,} known good messages; the promise allows {promised * seen:.1f}"
+    alarms, messages = unit(int(curve[-1][1]), "false alarm"), unit(int(seen), "good message")
+    about = plain("promise.alarms-chart", alarms=alarms, messages=messages, allowed=f"{promised * seen:.1f}")
     return _svg(inside, height, about, "alarms")
+
+
+def band(points: Sequence[dict[str, Any]], promised: float | None) -> Markup:
+    """Draw the bounds of the running audit over the days, and the promised rate.
+
+    The scale is that of the square root, so that a promise of one in a thousand is seen below a band of a tenth.
+    """
+    height, base, left = 170, 138, 44
+    most = nice_top(max(points[-1]["upper"], promised or 0.0) * 1.05)
+
+    def y(rate: float) -> float:
+        return base - (base - 14) * math.sqrt(min(rate / most, 1.0))
+
+    def x(k: int) -> float:
+        return left + (WIDTH - left - 8) * (k / (len(points) - 1) if len(points) > 1 else 1.0)
+
+    upper, lower = (
+        [(x(k), y(p["upper"])) for k, p in enumerate(points)],
+        [(x(k), y(p["lower"])) for k, p in enumerate(points)],
+    )
+    seen = [(x(k), y(p["alarms"] / p["n"])) for k, p in enumerate(points)]
+    if len(points) == 1:
+        upper, lower, seen = [(left, upper[0][1]), *upper], [(left, lower[0][1]), *lower], [(left, seen[0][1]), *seen]
+    inside = [
+        _path("band", [*upper, *reversed(lower)]),
+        _path("seen", seen),
+        _line("axis", left, base, WIDTH - 8, base),
+    ]
+    for share in (0.0, 0.25, 1.0):
+        rate = most * share
+        inside += [
+            _line("grid", left, y(rate), WIDTH - 8, y(rate)),
+            _text(left - 6, y(rate) + 4, f"{100 * rate:.3g}%", "end"),
+        ]
+    if promised is not None:
+        inside.append(_line("promised", left, y(promised), WIDTH - 8, y(promised)))
+    inside.append(_text(left, base + 20, points[0]["day"]))
+    if len(points) > 1:
+        inside.append(_text(WIDTH - 8, base + 20, points[-1]["day"], "end"))
+    last = points[-1]
+    about = plain(
+        "dashboard.chart-band", low=f"{100 * last['lower']:.2g}%", high=f"{100 * last['upper']:.2g}%",
+        alarms=unit(last["alarms"], "false alarm"), known=unit(last["n"], "good message"),
+    )  # fmt: skip
+    return _svg(inside, height, about, "audit")
 
 
 # ---------------------------------------------------------------------- choice of a threshold
@@ -131,7 +213,9 @@ class Scale:
         return _LEFT + (_RIGHT - _LEFT) * min(max(share, 0.0), 1.0)
 
 
-def histogram(negatives: Sequence[float], positives: Sequence[float], cut: float, now: float | None) -> Markup:
+def histogram(
+    negatives: Sequence[float], positives: Sequence[float], positive: str, cut: float, now: float | None
+) -> Markup:
     """Draw the scores of both classes, negatives below the line and positives above it, and the movable threshold."""
     scale = Scale([*negatives, *positives])
     inside = []
@@ -160,7 +244,8 @@ def histogram(negatives: Sequence[float], positives: Sequence[float], cut: float
     inside.append(
         grip + Markup('<circle class="grip" cx="{}" cy="{}" r="8"></circle></g>').format(f"{x:.2f}", _TOP - 10)
     )
-    about = f"Scores of {len(negatives):,} good messages below the line and of {len(positives):,} others above it"
+    good, bad = unit(len(negatives), "good message"), unit(len(positives), "message")
+    about = plain("threshold.histogram", negatives=good, positives=bad, positive=positive)
     return _svg(inside, _BASE + 26, about, "histogram draggable")
 
 
@@ -175,7 +260,7 @@ def corner(points: Sequence[dict[str, float]], here: int, most: float) -> Markup
     inside = [
         _line("axis", left, base, WIDTH - 12, base), _line("grid", left, 14, WIDTH - 12, 14),
         _text(left - 6, 18, "100%", "end"), _text(left - 6, base, "0%", "end"), _text(left, base + 18, "0%"),
-        _text(WIDTH - 12, base + 18, f"{100 * most:g}% false alarms", "end"),
+        _text(WIDTH - 12, base + 18, plain("threshold.roc-axis", rate=f"{100 * most:g}"), "end"),
     ]  # fmt: skip
     if shown:
         steps = [shown[0]]
@@ -184,7 +269,7 @@ def corner(points: Sequence[dict[str, float]], here: int, most: float) -> Markup
         inside.append(_path("roc", steps))
         x, y = place(points[here])
         inside.append(Markup('<circle class="here" cx="{}" cy="{}" r="6"></circle>').format(f"{x:.2f}", f"{y:.2f}"))
-    return _svg(inside, height, "Recall over the false-alarm rate", "corner")
+    return _svg(inside, height, TEXTS["threshold.roc-chart"], "corner")
 
 
 # ---------------------------------------------------------------------- explanation

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from surebayes.server.page import charts
+from surebayes.server.page.texts import TEXTS, plain, plural, text, unit
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -35,16 +36,15 @@ HEADERS = {
 # ---------------------------------------------------------------------- texts and numbers
 
 
-def count(value: int, one: str = "", several: str = "") -> str:
-    """Return a number with its unit.
+def count(value: int, name: str = "") -> str:
+    """Return a number, with its unit if one is named.
 
     Examples
     --------
-    >>> count(12345, "mail"), count(1, "mail"), count(2, "person", "people"), count(7)
-    ('12,345 mails', '1 mail', '2 people', '7')
+    >>> count(12345, "message"), count(1, "message"), count(7)
+    ('12,345 messages', '1 message', '7')
     """
-    unit = "" if not one else f" {one}" if value == 1 else f" {several or one + 's'}"
-    return f"{value:,}{unit}"
+    return unit(value, name) if name else f"{value:,}"
 
 
 def percent(share: float | None) -> str:
@@ -71,10 +71,10 @@ def bytes_(size: int) -> str:
     >>> bytes_(532), bytes_(48_200), bytes_(12_000_000)
     ('532 bytes', '48.2 kB', '12.0 MB')
     """
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+    for name, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
-            return f"{size / factor:.1f} {unit}"
-    return count(size, "byte")
+            return f"{size / factor:.1f} {name}"
+    return unit(size, "byte")
 
 
 def score(value: float | None) -> str:
@@ -91,13 +91,13 @@ def keys(classes: Sequence[str]) -> dict[str, str]:
     ({'ham': 'h', 'spam': 's'}, {'sport': '1', 'science': '2'})
     """
     letters = [label[:1].lower() for label in classes]
-    if len(set(letters)) == len(letters) and all(letter.isalpha() and letter not in "jknu" for letter in letters):
+    if len(set(letters)) == len(letters) and all(letter.isalpha() and letter not in "jkoux" for letter in letters):
         return dict(zip(classes, letters))
     return {label: str(place) for place, label in enumerate(classes, 1)}
 
 
-def when(text: str | None) -> Markup:
-    """Return a time in UTC, marked up so that a script can show it in the reader's zone."""
+def when(text: str | None, short: bool = False) -> Markup:
+    """Return a time in UTC, marked up so that a script can show it in the reader's zone; `short` without the year."""
     if not text:
         return Markup("–")
     try:
@@ -105,8 +105,11 @@ def when(text: str | None) -> Markup:
     except ValueError:
         return Markup("{}").format(text)
     moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    shown = f"{moment.day} {moment:%b %Y, %H:%M} UTC"
-    return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(timespec="seconds"), shown)
+    exact, iso = f"{moment.day} {moment:%b %Y, %H:%M} UTC", moment.isoformat(timespec="seconds")
+    if not short:
+        return Markup('<time datetime="{}">{}</time>').format(iso, exact)
+    shown = f"{moment.day} {moment:%b, %H:%M}"
+    return Markup('<time class="short" datetime="{}" title="{}">{}</time>').format(iso, exact, shown)
 
 
 def age(text: str, now: datetime | None = None) -> str:
@@ -123,7 +126,19 @@ def age(text: str, now: datetime | None = None) -> str:
         return text
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     days = ((now or datetime.now(UTC)) - moment).days
-    return count(days, "day") if days >= 1 else "less than a day"
+    return unit(days, "day") if days >= 1 else TEXTS["when.now"]
+
+
+def name_of(sender: str | None) -> str:
+    """Return the name in a sender, or the address; "" without one.
+
+    Examples
+    --------
+    >>> name_of("Ann Example <ann@example.org>"), name_of("ann@example.org"), name_of(None)
+    ('Ann Example', 'ann@example.org', '')
+    """
+    name, _, address = (sender or "").partition("<")
+    return name.strip().strip('"') or address.rstrip("> ") or (sender or "")
 
 
 # ---------------------------------------------------------------------- templates
@@ -136,8 +151,9 @@ def environment() -> Environment:
         loader=PackageLoader("surebayes.server.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
-    made.filters.update(count=count, percent=percent, bytes=bytes_, score=score, when=when, age=age)
-    made.globals.update(chart=charts, static=lambda name: f"/static/{name}?v={_static()[name].version}")
+    made.filters.update(count=count, percent=percent, bytes=bytes_, score=score, when=when, age=age, name_of=name_of)
+    made.globals.update(t=text, plain=plain, plural=plural, chart=charts)
+    made.globals.update(static=lambda name: f"/static/{name}?v={_static()[name].version}")
     return made
 
 

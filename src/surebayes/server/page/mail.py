@@ -1,151 +1,153 @@
-"""Message check: its verdict, the views, the terms, and the text with its evidence marked."""
+"""Mail: remembered verdicts, searched; one of them with its reasons; reports of many, and their undo."""
 
 from __future__ import annotations
 
-import base64
 import math
 import re
-from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from surebayes.errors import BadInput
-from surebayes.filter.filter import Filter
-from surebayes.filter.verdict import FIELDS
-from surebayes.mail.message import read_message
+from surebayes.filter.verdicts.query import STATES
 from surebayes.pool.explanation import explanation_of
-from surebayes.server.page.visit import LISTENER, Done, Visit
+from surebayes.server.page.evidence import COLOURED, MOST_TEXT, TERMS, coloured, shares
+from surebayes.server.page.look import count
+from surebayes.server.page.texts import TEXTS, plain
+from surebayes.server.page.visit import Done, Visit
 
-TERMS = 12
-"""Terms shown per view."""
-COLOURED = 400
-"""Terms per view that colour the text."""
-MOST_TERM = 80
-"""Longest term or passage shown, in characters."""
-MOST_TEXT = 40_000
-"""Longest text shown, in characters."""
-MOST_AGAIN = 256 * 1024
-"""Largest message that the page sends back for a lesson, in bytes; a larger one must be uploaded again."""
-_WORD = re.compile(r"\w\w+")
+ROWS = 50
+MOST_REPORTED = 200
+"""Messages of one report."""
+_BACK = re.compile(r"/(mail|mail/message|promise/compare)(\?[!-~]*)?", re.ASCII)
+
+
+# ---------------------------------------------------------------------- the list
 
 
 async def mail(visit: Visit) -> dict[str, Any]:
-    """Return the explanation of a message; an empty page without one."""
-    document = _given(visit)
-    limit = visit.service.options.max_size
-    if not document:
-        return {"explained": None, "size": 0, "limit": limit, "again": ""}
-    explained = await visit.ask(lambda mine: explanation(mine, document))
-    again = base64.b64encode(document).decode() if len(document) <= MOST_AGAIN else ""
-    return {"explained": explained, "size": len(document), "limit": limit, "again": again}
-
-
-def _given(visit: Visit) -> bytes:
-    """Return the message of a form: the uploaded file, or the pasted text."""
-    file, pasted, again = (visit.form.get(name, "") for name in ("file", "mail", "again"))
-    if isinstance(again, str) and again:
-        try:
-            return base64.b64decode(again, validate=True)
-        except ValueError:
-            raise BadInput("The message in the form can't be read. Paste it again, or choose its file.") from None
-    if isinstance(file, bytes) and file:
-        return file
-    text = pasted if isinstance(pasted, str) else ""
-    return text.replace("\r\n", "\n").encode("utf-8", "surrogateescape") if text.strip() else b""
-
-
-def explanation(mine: Filter, document: bytes) -> dict[str, Any]:
-    """Return the verdict on a message with its explanation."""
-    verdict = mine.judge(document, remember=False)
-    why = explanation_of(mine.explain(document, COLOURED), mine.classes, verdict.label)
-    message = read_message(document)
-    changed = mine.explain_layers(document, TERMS)
-    copies = verdict.reversal
+    """Return a page of remembered verdicts that match the search words."""
+    words, after = visit.field("q", 500), visit.field("after") or None
+    problem = ""
+    listed: dict[str, Any] = {"verdicts": [], "next": None}
+    try:
+        listed = await visit.service.search(words, visit.person, ROWS, after)
+    except BadInput as error:
+        if visit.as_json:
+            raise
+        problem = str(error)
+    more = urlencode({**({"q": words} if words else {}), "after": listed["next"]}) if listed["next"] else ""
     return {
-        **{name: getattr(verdict, name) for name in FIELDS},
-        "reversal": math.ceil(copies) if copies is not None and math.isfinite(copies) else None,
-        "known": _known(mine, document), "positive": mine.classes[-1] if len(mine.classes) == 2 else verdict.label,
-        "subject": message.subject, "sender": message.headers.get("from"), "truncated": message.truncated,
-        "bias": why.bias, **shares(why), "text": coloured(message.text, why), "cut": len(message.text) > MOST_TEXT,
-        "layers": None if changed is None else changed.to_dict(),
+        **listed, "q": words, "problem": problem, "is_first": after is None, "back": _list(words),
+        "more": f"/mail?{more}" if more else "", "filters": _filters(visit, words), "latest": await _latest(visit),
+        "states": STATES,
     }  # fmt: skip
 
 
-def _known(mine: Filter, document: bytes) -> str | None:
-    """Return the class that a message was learnt with; None if it was not."""
-    rows = [row for row in mine.history(document, 10) if row["action"] in ("learn", "forget")]
-    return rows[0]["label"] if rows and rows[0]["action"] == "learn" else None
+def _list(words: str) -> str:
+    return f"/mail?{urlencode({'q': words})}" if words else "/mail"
 
 
-def shares(why: Any) -> dict[str, Any]:
-    """Return the contribution of each view, and its strongest terms or passages."""
-    views = []
-    for view in why.views:
-        if view.text is None:
-            strongest = [(term, float(value)) for term, value in zip(view.terms, view.contributions)][:TERMS]
-        else:
-            strongest = [(view.text[start:stop], value) for start, stop, value in view.spans(TERMS)]
-        terms = [{"term": _shortened(term), "share": value} for term, value in strongest]
-        views.append({"view": view.name, "share": view.share, "terms": terms})
-    each = [abs(term["share"]) for view in views for term in view["terms"]]
+def _filters(visit: Visit, words: str) -> list[dict[str, Any]]:
+    """Return the searches that are a click away."""
+    offered = [(TEXTS["mail.all"], ""), (TEXTS["mail.unsure"], "is:unsure")]
+    offered += [(label, f"is:{label}") for label in visit.service.classes[1:3]]
+    offered += [(TEXTS["mail.unreviewed"], "is:unreviewed"), (TEXTS["mail.wrong"], "is:wrong")]
+    return [{"title": title, "to": _list(query), "is_here": query == words} for title, query in offered]
+
+
+async def _latest(visit: Visit) -> dict[str, Any] | None:
+    """Return the latest report of the visitor that can be undone."""
+    if not visit.visitor.may("teach"):
+        return None
+    return await visit.service.latest_report(visit.who, visit.person)
+
+
+def _back(visit: Visit, default: str = "/mail") -> str:
+    """Return the page of a form; its address is checked, to prevent open redirects."""
+    named = visit.form.get("back", "")
+    return named if isinstance(named, str) and _BACK.fullmatch(named) else default
+
+
+# ---------------------------------------------------------------------- reports
+
+
+async def report(visit: Visit) -> Done:
+    """Report messages as a class."""
+    numbers, label = visit.numbers("number", MOST_REPORTED), visit.field("as")
+    if not numbers:
+        raise BadInput(plain("mail.reported-none"))
+    outcomes, _ = await visit.service.report(numbers, label, visit.who, visit.person)
+    sentences = [plain("mail.reported", messages=count(len(numbers), "message"), label=label)]
+    done_quietly = "noted" not in outcomes  # the line with the undo says the same
+    if recorded := outcomes.get("noted"):
+        sentences.append(plain("mail.reported-noted", noted=count(recorded)))
+    return await _changed(visit, numbers, " ".join(sentences), done_quietly)
+
+
+async def undo(visit: Visit) -> Done:
+    """Undo a report."""
+    name = visit.field("report")
+    if not name:
+        raise BadInput(plain("mail.no-report"))
+    done = await visit.service.take_back(name, visit.who, visit.person)
+    sentences = [plain("mail.undone", restored=count(done["restored"], "message"))]
+    if done["changed"]:
+        sentences.append(plain("mail.undone-changed", changed=count(done["changed"])))
+    return await _changed(visit, done["numbers"], " ".join(sentences))
+
+
+async def _changed(visit: Visit, numbers: list[int], notice: str, quietly: bool = False) -> Done:
+    """Return to the list; a script is answered with the rows that changed.
+
+    `quietly`: the notice is for screen readers alone.
+    """
+    rows = await visit.service.verdicts_of(numbers, visit.person) if visit.is_scripted else []
+    back = _back(visit)
+    data = {"rows": rows, "back": back, "latest": await _latest(visit), "quietly": quietly}
+    return Done(notice, back, "piece-changed-rows.html", data)
+
+
+def _number(visit: Visit, missing: str) -> int:
+    number = visit.number("number", 1)
+    if number is None:
+        raise BadInput(plain(missing))
+    return number
+
+
+async def clear(visit: Visit) -> Done:
+    """Remove the correct label of a message."""
+    number = _number(visit, "mail.no-number")
+    outcome = await visit.service.untell(number, visit.who, visit.person)
+    notice = plain("message.cleared", outcome=TEXTS[f"cleared.{outcome}"])
+    return await _changed(visit, [number], notice)
+
+
+# ---------------------------------------------------------------------- one message
+
+
+async def message(visit: Visit) -> dict[str, Any]:
+    """Return a remembered verdict, and the explanation of the present one."""
+    number = _number(visit, "mail.no-address")
+    row = await visit.service.remembered_verdict(number, visit.person)
+    words = visit.field("q", 500)
     return {
-        "views": views, "most_view": max((abs(view["share"]) for view in views), default=0.0),
-        "most_term": max(each, default=0.0),
+        "row": row, "why": await _why(visit, number), "back": _list(words),
+        "here": f"/mail/message?{urlencode({'number': number, **({'q': words} if words else {})})}", "q": words,
+        "latest": await _latest(visit),
     }  # fmt: skip
 
 
-def _shortened(term: str) -> str:
-    """Shorten a term to fit beside its bar: a passage may be as long as the message."""
-    return term if len(term) <= MOST_TERM else f"{term[: MOST_TERM // 2]} … {term[-MOST_TERM // 2 :]}"
-
-
-def coloured(text: str, why: Any) -> list[tuple[str, str]]:
-    """Cut a text into pieces, each with its strength: "f1" to "f3" for, "a1" to "a3" against, "" neither."""
-    weights: dict[str, float] = {}
-    for view in why.views:
-        for term, value in zip(view.terms, view.contributions):
-            if _WORD.fullmatch(term):
-                weights[term] = weights.get(term, 0.0) + float(value)
-    strongest = max((abs(value) for value in weights.values()), default=0.0)
-    pieces: list[tuple[str, str]] = []
-    end = 0
-    for match in _WORD.finditer(text[:MOST_TEXT]):
-        mark = _strength(weights.get(match[0].lower(), 0.0), strongest)
-        if mark:
-            _add(pieces, text[end : match.start()], "")
-            _add(pieces, match[0], mark)
-            end = match.end()
-    _add(pieces, text[end:MOST_TEXT], "")
-    return pieces
-
-
-def _add(pieces: list[tuple[str, str]], text: str, mark: str) -> None:
-    if text:
-        pieces.append((text, mark))
-
-
-def _strength(value: float, strongest: float) -> str:
-    share = abs(value) / strongest if strongest else 0.0
-    level = next((level for level, bound in ((3, 0.5), (2, 0.2), (1, 0.05)) if share >= bound), 0)
-    return f"{'f' if value > 0 else 'a'}{level}" if level else ""
-
-
-async def teach(visit: Visit) -> Done:
-    """Teach the message on the page."""
-    label = visit.field("as")
-    (outcome,) = await visit.service.teach(_documents(visit), label, LISTENER, visit.who, visit.person)
-    sentences = {"learnt": f"Learnt as {label}.", "already": f"Already known as {label}.",
-            "moved": f"Moved to {label}."}  # fmt: skip
-    return Done(sentences[outcome], "/mail")
-
-
-async def forget(visit: Visit) -> Done:
-    """Forget the message on the page."""
-    (outcome,) = await visit.service.forget(_documents(visit), LISTENER, visit.who, visit.person)
-    return Done("Forgotten." if outcome == "forgotten" else "This message was never learnt.", "/mail")
-
-
-def _documents(visit: Visit) -> Sequence[bytes]:
-    document = _given(visit)
-    if not document:
-        raise BadInput("The form has no message. Paste one, or choose its file.")
-    return [document]
+async def _why(visit: Visit, number: int) -> dict[str, Any] | None:
+    """Return the explanation of a remembered message's score; None if its content was not kept."""
+    explained = await visit.service.explain_verdict(number, COLOURED, visit.person)
+    now = await visit.service.verdict_now(number, TERMS, visit.person)
+    if explained is None or now is None:
+        return None
+    text = await visit.service.text_of_verdict(number, visit.person) or ""
+    classes, label = visit.service.classes, now["label_now"]
+    why = explanation_of(explained, classes, label)
+    turns = None if now["reversal"] is None else math.ceil(now["reversal"])
+    return {
+        **now, "reversal": turns, "positive": classes[-1] if len(classes) == 2 else label, "bias": why.bias,
+        **shares(why), "text": coloured(text, why), "cut": len(text) > MOST_TEXT,
+    }  # fmt: skip

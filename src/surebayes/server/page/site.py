@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 from starlette.requests import Request
@@ -14,8 +14,9 @@ from starlette.routing import Route
 from surebayes.errors import SurebayesError
 from surebayes.server.http.guard import check_source
 from surebayes.server.http.problems import HttpError, problem, status_of
-from surebayes.server.page import history, look, mail, session, threshold, versions
-from surebayes.server.page.today import today
+from surebayes.server.page import evidence, learning, look, mail, promise, session, settings
+from surebayes.server.page.dashboard import dashboard
+from surebayes.server.page.texts import TEXTS
 from surebayes.server.page.visit import LISTENER, Action, Done, Page, Visit, read_form
 from surebayes.server.service import Service
 
@@ -23,43 +24,61 @@ Handler = Callable[[Request], Awaitable[Response]]
 THEMES = ("auto", "light", "dark")
 THEME = "surebayes-theme"
 
+PLACES = {
+    "dashboard": "/dashboard", "mail": "/mail", "promise": "/promise", "learning": "/learning", "settings": "/settings",
+}  # fmt: skip
+"""The address of each place, in the order of the menu."""
+
 PAGES = (
-    Page("/today", "Today", "read", today, for_all=True),
-    Page("/threshold", "Threshold", "read", threshold.threshold, for_all=True),
-    Page("/threshold/confirm", "Use this threshold?", "admin", threshold.confirm, is_listed=False, for_all=True),
-    Page("/mail", "Check a message", "read", mail.mail, takes_form=True),
-    Page("/history", "History", "read", history.history, piece="piece-history.html"),
-    Page("/verdict", "Verdict", "read", history.verdict, is_listed=False),
-    Page("/queue", "Least sure", "read", history.queue),
-    Page("/lessons", "Lessons", "read", history.lessons),
-    Page("/versions", "Versions", "read", versions.versions),
-    Page("/versions/confirm", "Roll back?", "admin", versions.confirm_rollback, is_listed=False),
-    Page("/people", "People", "admin", versions.people, for_all=True),
-    Page("/people/confirm", "Delete a person?", "admin", versions.confirm_person, is_listed=False, for_all=True),
-    Page("/erase", "Erase", "admin", versions.erase),
-    Page("/shadow", "Shadow", "read", versions.shadow),
-)
-"""Pages, in the order of the menu."""
+    Page("/dashboard", "dashboard", "dashboard", "read", dashboard, for_all=True),
+    Page("/mail", "mail", "mail", "read", mail.mail, piece="piece-mails.html"),
+    Page("/mail/message", "message", "mail", "read", mail.message, is_listed=False, piece="piece-message.html"),
+    Page("/mail/check", "check", "mail", "read", evidence.check, takes_form=True),
+    Page("/promise", "promise", "promise", "read", promise.promise, for_all=True),
+    Page("/promise/threshold", "threshold", "promise", "read", promise.threshold, for_all=True),
+    Page("/promise/threshold/confirm", "threshold-confirm", "promise", "admin", promise.confirm, is_listed=False,
+         for_all=True),
+    Page("/promise/compare", "compare", "promise", "read", promise.compare, for_all=True, piece="piece-mails.html"),
+    Page("/learning", "learning", "learning", "read", learning.learning, piece="piece-lessons.html"),
+    Page("/learning/versions", "versions", "learning", "read", learning.versions),
+    Page("/learning/versions/confirm", "versions-confirm", "learning", "admin", learning.confirm_rollback,
+         is_listed=False),
+    Page("/settings", "settings", "settings", "admin", settings.settings, for_all=True),
+    Page("/settings/people", "people", "settings", "admin", settings.people, for_all=True, piece="piece-people.html"),
+    Page("/settings/people/confirm", "people-confirm", "settings", "admin", settings.confirm_person, is_listed=False,
+         for_all=True),
+    Page("/settings/erase", "erase", "settings", "admin", settings.erase, for_all=True),
+)  # fmt: skip
+"""Pages, in the order of places and tabs."""
 
 ACTIONS = (
-    Action("/threshold/use", "admin", threshold.use, for_all=True),
-    Action("/mail/teach", "teach", mail.teach),
-    Action("/mail/forget", "teach", mail.forget),
-    Action("/history/tell", "teach", history.tell),
-    Action("/history/undo", "teach", history.undo),
-    Action("/queue/tell", "teach", history.tell_next),
-    Action("/queue/undo", "teach", history.undo_last),
-    Action("/lessons/undo", "teach", history.undo_lesson),
-    Action("/versions/rollback", "admin", versions.rollback),
-    Action("/people/forget", "admin", versions.forget_person, for_all=True),
-    Action("/erase/mail", "admin", versions.erase_mail),
+    Action("/mail/report", "teach", mail.report),
+    Action("/mail/undo", "teach", mail.undo),
+    Action("/mail/clear", "teach", mail.clear),
+    Action("/mail/check/teach", "teach", evidence.teach),
+    Action("/mail/check/forget", "teach", evidence.forget),
+    Action("/promise/threshold/use", "admin", promise.use, for_all=True),
+    Action("/learning/undo", "teach", learning.undo),
+    Action("/learning/versions/rollback", "admin", learning.rollback),
+    Action("/settings/people/forget", "admin", settings.forget_person, for_all=True),
+    Action("/settings/erase/mail", "admin", settings.erase_mail, for_all=True),
 )
 """Actions of forms."""
+
+FORMER = {
+    "/today": "/dashboard", "/history": "/mail", "/verdict": "/mail/message", "/queue": "/mail?q=is%3Aunsure",
+    "/threshold": "/promise/threshold", "/threshold/confirm": "/promise/threshold/confirm",
+    "/shadow": "/promise/compare",
+    "/lessons": "/learning", "/versions": "/learning/versions", "/versions/confirm": "/learning/versions/confirm",
+    "/people": "/settings/people", "/people/confirm": "/settings/people/confirm", "/erase": "/settings/erase",
+}  # fmt: skip
+"""Addresses of earlier releases, and where they lead."""
+FORMER_WORDS = {"sender": "from", "subject": "subject", "day": "on", "label": "is", "person": "person"}
 
 
 def routes(service: Service) -> list[Route]:
     """Return the routes of the page."""
-    addresses = [Route("/", _caught(service, _shown(service, PAGES[0]), False), methods=["GET"])]
+    addresses = [Route("/", _caught(service, _first(service), False), methods=["GET"])]
     for page in PAGES:
         methods = ["GET", "POST"] if page.takes_form else ["GET"]
         for as_json in (False, True):
@@ -69,6 +88,9 @@ def routes(service: Service) -> list[Route]:
     addresses += [
         Route(action.path, _caught(service, _done(service, action), False), methods=["POST"]) for action in ACTIONS
     ]
+    for path in FORMER:
+        for ending in ("", ".json"):
+            addresses.append(Route(path + ending, _caught(service, _moved(service), bool(ending)), methods=["GET"]))
     addresses += [
         Route("/sign-in", _caught(service, _sign_in(service), False), methods=["GET", "POST"]),
         Route("/sign-out", _caught(service, _sign_out(service), False), methods=["POST"]),
@@ -104,14 +126,15 @@ def _problem_page(request: Request, service: Service, error: Exception) -> Respo
     if status == 401 and request.method == "GET":
         return RedirectResponse(f"/sign-in?next={quote(request.url.path)}", 303)
     inside = status == 500 and not isinstance(error, SurebayesError)
-    sentence = "Internal error. The log of the server has the details." if inside else str(error)
+    sentence = TEXTS["problem.inside"] if inside else str(error)
     if request.headers.get("hx-request"):
         return Response(look.rendered("piece-problem.html", detail=sentence), status, media_type="text/html")
-    bare = {"pages": (), "visitor": None, "theme": _theme(request), "path": "", "csrf": "", "said": "", "mode": None}
-    return Response(
-        look.rendered("problem.html", **bare, title="Error", status=status, detail=sentence), status,
-        media_type="text/html",
-    )  # fmt: skip
+    bare = {
+        "menu": (), "tabs": (), "place": "", "visitor": None, "theme": _theme(request), "path": "", "csrf": "",
+        "notice": "", "mode": None,
+    }  # fmt: skip
+    shown = look.rendered("problem.html", **bare, title=TEXTS["problem.title"], status=status, detail=sentence)
+    return Response(shown, status, media_type="text/html")
 
 
 def _check(visitor: session.Visitor, role: str, for_all: bool) -> None:
@@ -145,7 +168,7 @@ def _shown(service: Service, page: Page, as_json: bool = False) -> Handler:
     async def show(request: Request) -> Response:
         visitor = session.visitor_of(request, service)
         if visitor.person is not None and page is PAGES[0] and not as_json:
-            return RedirectResponse("/history", 303)
+            return RedirectResponse(PLACES["mail"], 303)
         _check(visitor, page.role, page.for_all)
         if request.method == "POST":
             data = await _with_form(request, service, visitor, page.data)
@@ -161,15 +184,52 @@ def _shown(service: Service, page: Page, as_json: bool = False) -> Handler:
     return show
 
 
+def _first(service: Service) -> Handler:
+    """Show an administrator the overview; lead all remaining visitors to their mail."""
+    overview = _shown(service, PAGES[0])
+
+    async def show(request: Request) -> Response:
+        visitor = session.visitor_of(request, service)
+        if visitor.role and not (visitor.may("admin") and visitor.person is None):
+            return RedirectResponse(PLACES["mail"], 303)
+        return await overview(request)
+
+    return show
+
+
+def _moved(service: Service) -> Handler:
+    """Lead from an address of an earlier release to the present one."""
+
+    async def lead(request: Request) -> Response:
+        check_source(request, service)
+        path, ending = request.url.path.removesuffix(".json"), ".json" if request.url.path.endswith(".json") else ""
+        to, _, query = FORMER[path].partition("?")
+        if path == "/history":
+            words = [(word, request.query_params.get(name, "")) for name, word in FORMER_WORDS.items()]
+            parts = [f'{word}:"{value}"' for word, value in words if value.replace('"', "")]
+            query = urlencode({"q": " ".join(parts)}) if parts else ""
+        query = query or request.url.query
+        return RedirectResponse(f"{to}{ending}?{query}" if query else to + ending, 308)
+
+    return lead
+
+
+def _is_open(visitor: session.Visitor, page: Page) -> bool:
+    return visitor.may(page.role) and not (page.for_all and visitor.person is not None)
+
+
 def _around(request: Request, service: Service, visitor: session.Visitor, page: Page) -> dict[str, Any]:
     """Return the data of the page frame."""
+    open_pages = [each for each in PAGES if each.is_listed and _is_open(visitor, each)]
+    places = list(dict.fromkeys(each.place for each in open_pages))
     return {
-        "pages": [p for p in PAGES if p.is_listed and visitor.may(p.role) and not (p.for_all and visitor.person)],
+        "menu": [{"name": name, "path": PLACES[name], "title": TEXTS[f"place.{name}"]} for name in places],
+        "place": page.place, "tabs": [each for each in open_pages if each.place == page.place],
         "visitor": visitor, "theme": _theme(request), "title": page.title, "path": page.path,
         "csrf": session.form_token(service, visitor), "classes": service.classes, "keys": look.keys(service.classes),
         "mode": {"shadow": service.options.shadow, "tagging": not service.options.shadow and service.surge.tags},
-        "remembers": service.options.remember, "others_word": _classes_of_other_filters(service.classes),
-        "said": "".join(session.opened(service, "said", request.cookies.get(session.SAID, ""))[:1]),
+        "remembers": service.options.remember, "theirs_word": _classes_of_other_filters(service.classes),
+        "notice": "".join(session.opened(service, "said", request.cookies.get(session.SAID, ""))[:1]),
     }  # fmt: skip
 
 
@@ -183,7 +243,7 @@ def _page(request: Request, service: Service, visitor: session.Visitor, page: Pa
     answer = Response(look.rendered(page.template, **values), media_type="text/html")
     if visitor.is_new:
         session.set_cookie(request, answer, session.FORMS, session.sealed(service, "forms", visitor.nonce))
-    if values["said"]:
+    if values["notice"]:
         answer.delete_cookie(session.SAID, path="/", httponly=True, samesite="strict")
     return answer
 
@@ -198,19 +258,19 @@ def _done(service: Service, action: Action) -> Handler:
         done: Done = await _with_form(request, service, visitor, action.do)
         service.log("info", "page", deed=action.path, role=visitor.role)
         if done.piece and request.headers.get("hx-request"):
-            around = _around(request, service, visitor, PAGES[0])
+            around = _around(request, service, visitor, PAGES[1])
             return Response(
-                look.rendered(done.piece, **{**around, **done.data, "said": done.said}), media_type="text/html"
+                look.rendered(done.piece, **{**around, **done.data, "notice": done.notice}), media_type="text/html"
             )
         answer = RedirectResponse(done.to, 303)
-        session.set_cookie(request, answer, session.SAID, session.sealed(service, "said", done.said), 60)
+        session.set_cookie(request, answer, session.SAID, session.sealed(service, "said", done.notice), 60)
         return answer
 
     return do
 
 
 def _sign_in(service: Service) -> Handler:
-    page = Page("/sign-in", "Sign in", "read", today, is_listed=False)
+    page = Page("/sign-in", "sign-in", "", "read", dashboard, is_listed=False)
 
     async def ask(request: Request) -> Response:
         visitor = session.visitor_of(request, service)
@@ -225,7 +285,7 @@ def _sign_in(service: Service) -> Handler:
             answer: Response = RedirectResponse(wanted if wanted in known else "/", 303)
             if session.sign_in(request, answer, service, str(form.get("token", "")).strip()):
                 return answer
-            wrong = "Unknown token. Tokens are lines of the file given by --tokens."
+            wrong = TEXTS["sign-in.wrong"]
         if visitor.role and not wrong:
             return RedirectResponse(wanted if wanted in known else "/", 303)
         shown = _page(request, service, visitor, page, {"wrong": wrong, "next": wanted if wanted in known else "/"})

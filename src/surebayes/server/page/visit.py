@@ -14,6 +14,7 @@ from surebayes.errors import BadInput
 from surebayes.filter.filter import Filter
 from surebayes.server.http.body import read_body
 from surebayes.server.page.session import Visitor
+from surebayes.server.page.texts import TEXTS, plain
 from surebayes.server.service import Service
 
 Answer = TypeVar("Answer")
@@ -52,12 +53,22 @@ class Visit:
         """The teacher in the history."""
         return self.visitor.person or f"page ({self.visitor.role})"
 
-    def field(self, name: str) -> str:
+    @property
+    def as_json(self) -> bool:
+        """Whether JSON was requested."""
+        return self.request.url.path.endswith(".json")
+
+    @property
+    def is_scripted(self) -> bool:
+        """Whether a script of the page asks for a piece of it."""
+        return "hx-request" in self.request.headers
+
+    def field(self, name: str, most: int = 200) -> str:
         """Return a stripped field of the form, or of the address; "" if it is missing."""
         value = self.form.get(name, self.request.query_params.get(name, ""))
         text = value if isinstance(value, str) else ""
-        if len(text) > 200:
-            raise BadInput(f"{name} must have at most 200 characters. Got {len(text):,}.")
+        if len(text) > most:
+            raise BadInput(f"{name} must have at most {most} characters. Got {len(text):,}.")
         return text.strip()
 
     def number(self, name: str, low: int = 0, high: int = 2**53) -> int | None:
@@ -82,6 +93,17 @@ class Visit:
             raise BadInput(f"{name} must be a number from {low:g} to {high:g}. Got {text[:50]!r}.")
         return value
 
+    def numbers(self, name: str, most: int) -> list[int]:
+        """Return the integers of a repeated field, each once; at most `most` of them."""
+        value = self.form.get(name, "")
+        texts = value.split(",") if isinstance(value, str) and value else []
+        if not all(each.isascii() and each.isdigit() and len(each) <= 18 for each in texts):
+            raise BadInput(f"{name} must be a whole number, or several. Got {str(value)[:50]!r}.")
+        found = list(dict.fromkeys(int(each) for each in texts))
+        if len(found) > most:
+            raise BadInput(plain("mail.most", most=most, got=len(found)))
+        return found
+
     async def ask(self, question: Callable[[Filter], Answer]) -> Answer:
         """Run a question on the filter."""
         return await self.service.ask(question, self.person)
@@ -93,8 +115,12 @@ class Page:
 
     Attributes
     ----------
-    path, title : str
-        Address and title.
+    path : str
+        Address.
+    text : str
+        Beginning of the names of its texts: ``text.title``, and ``text.tab`` where its tab has another title.
+    place : str
+        The place that it belongs to, "" for none.
     role : str
         Required role.
     data : callable
@@ -102,7 +128,7 @@ class Page:
     takes_form : bool
         Whether it accepts a form without side effects: a message to check.
     is_listed : bool
-        Whether it is in the menu.
+        Whether it is a tab of its place.
     for_all : bool
         Whether it concerns everybody's mail, so that a token for one person is refused.
     piece : str
@@ -110,13 +136,24 @@ class Page:
     """
 
     path: str
-    title: str
+    text: str
+    place: str
     role: str
     data: Callable[[Visit], Awaitable[dict[str, Any]]]
     takes_form: bool = False
     is_listed: bool = True
     for_all: bool = False
     piece: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its title."""
+        return TEXTS[f"{self.text}.title"]
+
+    @property
+    def tab(self) -> str:
+        """The title of its tab."""
+        return TEXTS.get(f"{self.text}.tab", self.title)
 
     @property
     def template(self) -> str:
@@ -130,15 +167,15 @@ class Done:
 
     Attributes
     ----------
-    said : str
-        The notice.
+    notice : str
+        The notice; "" for none.
     to : str
         An address on this server.
     piece, data
         For a page that replaces only a piece of itself: the template and the data of the piece.
     """
 
-    said: str
+    notice: str
     to: str
     piece: str = ""
     data: dict[str, Any] = field(default_factory=dict)
@@ -155,7 +192,7 @@ class Action:
 
 
 async def read_form(request: Request, service: Service, take: Callable[[int], None]) -> dict[str, str | bytes]:
-    """Read the fields of a form within the limits of every request; the last of repeated fields counts."""
+    """Read the fields of a form within the limits of every request; repeated fields are joined by commas."""
     body = await read_body(request, service, take)
 
     async def stream() -> AsyncGenerator[bytes, None]:
@@ -177,7 +214,11 @@ async def read_form(request: Request, service: Service, take: Callable[[int], No
     except MultiPartException as error:
         raise BadInput(f"The form can't be read: {error.message}") from None
     fields: dict[str, str | bytes] = {}
-    for name, value in parsed.items():
-        fields[name] = await value.read() if isinstance(value, UploadFile) else value
+    for name, value in parsed.multi_items():
+        before = fields.get(name)
+        if isinstance(value, UploadFile):
+            fields[name] = await value.read()
+        else:
+            fields[name] = f"{before},{value}" if isinstance(before, str) else value
     await parsed.close()
     return fields

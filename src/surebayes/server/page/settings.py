@@ -1,0 +1,106 @@
+"""Settings: the server as it runs, retention, tokens, people, erasure."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections import Counter
+from typing import Any
+
+from surebayes import __version__
+from surebayes.errors import BadConfig, BadInput
+from surebayes.server.access import read_tokens
+from surebayes.server.page.look import count
+from surebayes.server.page.texts import TEXTS, plain
+from surebayes.server.page.visit import Done, Visit
+from surebayes.server.service import Service
+
+ROWS = 100
+
+
+async def settings(visit: Visit) -> dict[str, Any]:
+    """Return the settings of the running server."""
+    service, options = visit.service, visit.service.options
+    learnt, retention = await visit.ask(lambda mine: (mine.learnt(), mine.memory_status()))
+    return {
+        **server(visit), "folder": os.path.abspath(options.model), "bytes": learnt["bytes"], "retention": retention,
+        "tokens": _tokens(service),
+        "tokens_file": None if options.tokens is None else os.path.abspath(options.tokens),
+    }  # fmt: skip
+
+
+def _tokens(service: Service) -> list[dict[str, Any]] | None:
+    """Return the number of tokens by role and person; None without a file of tokens."""
+    if service.tokens is None:
+        return None
+    try:
+        grants = read_tokens(service.tokens.path, service.tokens.persons).values()
+    except (BadConfig, OSError):  # damaged since the start: its log says so, and what is readable holds
+        return []
+    numbers = Counter((grant.role, grant.person) for grant in grants)
+    ranked = sorted(numbers.items(), key=lambda item: (item[0][1] or "", item[0][0]))
+    return [{"role": role, "person": person, "tokens": number} for (role, person), number in ranked]
+
+
+def server(visit: Visit) -> dict[str, Any]:
+    """Return the version and the addresses of the server."""
+    options = visit.service.options
+    return {
+        "version": __version__, "host": platform.node(), "workers": options.workers,
+        "listeners": [{"name": name, "address": str(at)} for name, at in sorted(options.listeners.items())],
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------------- people
+
+
+async def people(visit: Visit) -> dict[str, Any]:
+    """Return the persons with a layer."""
+    options = visit.service.options
+    quota = {"lessons": options.quota_lessons, "bytes": options.quota_bytes}
+    if visit.service.layers is None:
+        return {"people": [], "next": None, "has_people": False, "quota": quota}
+    return {**await visit.service.people(visit.field("after"), ROWS), "has_people": True, "quota": quota}
+
+
+async def confirm_person(visit: Visit) -> dict[str, Any]:
+    """Ask for confirmation before a person is forgotten."""
+    name = visit.field("name")
+    if not name:
+        raise BadInput(plain("people.no-address"))
+    return {"name": visit.service.person_of(name)}
+
+
+async def forget_person(visit: Visit) -> Done:
+    """Delete a person's lessons and remembered verdicts."""
+    name = visit.field("name")
+    if not name:
+        raise BadInput(plain("people.no-name"))
+    person = visit.service.person_of(name)
+    assert person is not None
+    gone = await visit.service.forget_person(person)
+    layer = TEXTS["people.layer" if gone["layer"] else "people.no-layer"]
+    remembered = count(gone["remembered"], "remembered verdict")
+    return Done(plain("people.done", name=name, layer=layer, remembered=remembered), "/settings/people")
+
+
+# ---------------------------------------------------------------------- erasing
+
+
+async def erase(visit: Visit) -> dict[str, Any]:
+    """Return the form: a Message-ID, and the data to be erased."""
+    return {"message_id": visit.field("message_id")}
+
+
+async def erase_mail(visit: Visit) -> Done:
+    """Erase a message from the model, the journal and the remembered verdicts."""
+    raw = visit.form.get("message_id", "")
+    names = [line.strip() for line in raw.splitlines() if line.strip()] if isinstance(raw, str) else []
+    if not names:
+        raise BadInput(plain("erase.no-id"))
+    if visit.field("sure") != "yes":
+        raise BadInput(plain("erase.not-sure"))
+    erased = await visit.service.erase(names, visit.who, visit.person)
+    numbers = {name: count(number) for name, number in erased.items()}
+    numbers["remembered"] = count(erased["remembered"], "remembered verdict")
+    return Done(plain("erase.done", **numbers), "/settings/erase")
