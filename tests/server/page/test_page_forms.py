@@ -66,8 +66,8 @@ def test_without_mail_set_aside_it_says_what_to_do(tmp_path):
         pass
     service = Service(Options(str(tmp_path / "empty"), log_level="error"))
     with Browser(service) as browser:
-        assert "No mail is set aside" in browser.get("/promise/threshold").text
-        assert "No mail yet" in browser.get("/").text
+        assert "No messages are set aside" in browser.get("/promise/threshold").text
+        assert "No messages yet" in browser.get("/").text
         assert browser.get("/promise/threshold/confirm").status_code == 422
     service.close()
 

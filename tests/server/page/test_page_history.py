@@ -181,7 +181,7 @@ def test_addresses_of_earlier_releases_lead_to_the_present_ones(browser, old, ne
 
 def test_nothing_remembered_says_what_to_do(browser):
     for path in ("/mail", "/dashboard"):
-        assert "<strong>No mail yet</strong>" in browser.get(path).text
+        assert "<strong>No messages yet</strong>" in browser.get(path).text
     assert "Nothing to review" in browser.get("/mail?q=is:unsure").text
     assert "No other filter found" in browser.get("/promise/compare").text
     assert "No people yet" in browser.get("/settings/people").text

@@ -8,7 +8,7 @@ complaint are counted separately until they become known.
 import time
 from math import ceil, floor, log10
 
-from surebayes.filter.verdicts.database import Database
+from surebayes.filter.verdicts.database import LABELLED_AT, Database
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ def by_day(
     start = now // 86_400 * 86_400 - (days - 1) * 86_400.0
     rows = [row for row in _rows(database, None) if row[0] != QUIET and row[2] > 0]
     query = (
-        "SELECT CAST((told - ?) / 86400 AS INTEGER), label, count(*) FROM verdicts "
-        "WHERE truth = ? AND asked = 1 AND told >= ? GROUP BY 1, 2"
+        f"SELECT CAST(({LABELLED_AT} - ?) / 86400 AS INTEGER), label, count(*) FROM verdicts "
+        f"WHERE truth = ? AND asked = 1 AND {LABELLED_AT} >= ? GROUP BY 1, 2"
     )
     found: list[tuple[int, str, str, int]] = []
     for truth in sorted({row[0] for row in rows}):

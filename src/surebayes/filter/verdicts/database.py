@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 NAME = "verdicts.sqlite"
 VERSION = 1
+LABELLED_AT = "told"
+"""The column with the time at which a correct label arrived."""
 LOG_PAGES = 200
 """Pages of the log after which it is moved into the main file: a process that finds a log reads it whole."""
 _TIMEOUT, _MOMENT = 20.0, 0.5

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from surebayes.errors import BadInput, StoreError
 from surebayes.filter.verdicts import words
+from surebayes.filter.verdicts.database import LABELLED_AT
 from surebayes.filter.verdicts.listing import RememberedVerdict, fetched
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ CATCH_UP = 1_000
 """Verdicts that a search adds to the index of words before it looks."""
 INDEXES = {
     "unasked": "verdicts (time, label) WHERE asked = 0",
-    "labelled": "verdicts (truth, told, time, flagged, label) WHERE truth IS NOT NULL AND asked = 1",
+    "labelled": f"verdicts (truth, {LABELLED_AT}, time, flagged, label) WHERE truth IS NOT NULL AND asked = 1",
     "least_sure": "verdicts (abs(score - threshold)) WHERE truth IS NULL AND asked = 1",
     "reviewed": "verdicts (time) WHERE truth IS NOT NULL AND truth != ''",
     "wrong": "verdicts (time) WHERE truth IS NOT NULL AND truth != '' AND truth != label",

@@ -80,7 +80,7 @@ async def report(visit: Visit) -> Done:
     sentences = [plain("mail.reported", messages=count(len(numbers), "message"), label=label)]
     done_quietly = "noted" not in outcomes  # the line with the undo says the same
     if recorded := outcomes.get("noted"):
-        sentences.append(plain("mail.reported-noted", noted=count(recorded)))
+        sentences.append(plain("mail.reported-noted", recorded=count(recorded)))
     return await _changed(visit, numbers, " ".join(sentences), done_quietly)
 
 

@@ -55,7 +55,7 @@ def server(visit: Visit) -> dict[str, Any]:
 
 
 async def people(visit: Visit) -> dict[str, Any]:
-    """Return the persons with a layer."""
+    """Return the people with a layer."""
     options = visit.service.options
     quota = {"lessons": options.quota_lessons, "bytes": options.quota_bytes}
     if visit.service.layers is None:

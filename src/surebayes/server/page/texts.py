@@ -101,7 +101,7 @@ TEXTS: Mapping[str, str] = {
     "todo.mute": "The alarm budget for {label} is spent: nothing is called {label} until {missing} arrive.",
     "todo.mute-do": "See the budget",
     "todo.surge": "{share} of recent mail was called positive; more than {most} is implausible.",
-    "todo.surge-do": "Look at this mail",
+    "todo.surge-do": "Look at these messages",
     "todo.none": "There is no promise yet: nothing limits false alarms.",
     "todo.none-do": "Choose a threshold",
     "todo.reserve": "{missing} are missing for a promise of {rate}.",
@@ -147,7 +147,7 @@ TEXTS: Mapping[str, str] = {
     "mail.report": "Report as",
     "mail.report-as": "Report as {label}",
     "mail.reported": "Reported {messages} as {label}.",
-    "mail.reported-noted": "{noted} without content: recorded, nothing learnt.",
+    "mail.reported-noted": "{recorded} without content: recorded, nothing learnt.",
     "mail.reported-none": "Select messages first.",
     "mail.most": "At most {most} at once. Got {got}.",
     "mail.last": "Last report: {messages} as {label}.",
@@ -170,7 +170,7 @@ TEXTS: Mapping[str, str] = {
     ),
     "mail.none-unsure": "<strong>Nothing to review</strong>Every remembered message is reviewed.",
     "mail.empty": (
-        "<strong>No mail yet</strong>Verdicts of this server appear here. Connect your mail server, or send a "
+        "<strong>No messages yet</strong>Verdicts of this server appear here. Connect your mail server, or send a "
         'message with <code>spamc</code> or to <code>/v1/classify</code>. <a href="/mail/check">Check a '
         "message</a> judges without storing anything."
     ),
@@ -325,7 +325,7 @@ TEXTS: Mapping[str, str] = {
     "threshold.title": "Threshold",
     "threshold-confirm.title": "Use this threshold?",
     "threshold.empty": (
-        "<strong>No mail is set aside</strong>A promise needs good mail that was never learnt. Training sets a "
+        "<strong>No messages are set aside</strong>A promise needs good mail that was never learnt. Training sets a "
         "share aside (<code>surebayes train --reserve 0.3</code>); <code>surebayes calibrate --ham PATH</code> "
         "adds more."
     ),
@@ -371,7 +371,7 @@ TEXTS: Mapping[str, str] = {
     "threshold.cancel": "Cancel",
     "threshold.done": "Calibrated: {promise}.",
     "threshold.no-mail": (
-        "No mail is set aside, so no threshold can be certified. Set some aside with `surebayes calibrate --ham PATH`."
+        "No messages are set aside, so no threshold can be certified. Set some aside with `surebayes calibrate --ham PATH`."
     ),
     "threshold.no-rate": "The form has no rate or confidence. Load the page again.",
     "compare.title": "Compare",
