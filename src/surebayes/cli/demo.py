@@ -1,10 +1,16 @@
-"""demo: train, calibrate, judge and explain once, with the commands shown."""
+"""demo: train, calibrate, judge and explain once, with the commands shown; or serve a month of invented mail."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import shlex
+import socket
 import tempfile
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +19,10 @@ import click
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import Command, setting
 
-_INVENTED = 5000  # mails of the synthetic stream
+_INVENTED = 5000  # messages of the synthetic stream
+_DAY = 86_400
+_PEOPLE = ("ann", "ben", "carla")
+_ADDRESS = "127.0.0.1:8025"
 _AT = "From demo@example.org Thu Jan  1 00:00:00 2026\n"
 
 
@@ -22,6 +31,7 @@ _AT = "From demo@example.org Thu Jan  1 00:00:00 2026\n"
     examples=(
         ("surebayes demo", "Work in a temporary folder, and print its name."),
         ("surebayes demo --out demo/", "Work in the folder demo/."),
+        ("surebayes demo --serve", f"Fill a filter with a month of invented mail, and open its page on {_ADDRESS}."),
     ),
 )
 @click.option(
@@ -33,13 +43,23 @@ _AT = "From demo@example.org Thu Jan  1 00:00:00 2026\n"
 @click.option(
     "--mails", type=click.IntRange(min=600), metavar="N", help="Messages to use. Default: all, or 5,000 synthetic ones."
 )
+@click.option("--serve", is_flag=True, help="Serve a month of invented mail, and open the page in a browser.")
+@click.option(
+    "--http", default=_ADDRESS, show_default=True, metavar="ADDR", help="With --serve: the address of the page."
+)
 @setting("data")
-def demo(out: str | None, mails: int | None, data: str | None) -> None:
+@click.pass_context
+def demo(ctx: click.Context, /, out: str | None, mails: int | None, serve: bool, http: str, data: str | None) -> None:
     """Train, calibrate, judge and explain once, in under a minute.
 
     Prints each command before it runs. Uses the SpamAssassin corpus if it is in the folder of corpora, else synthetic
     mail: the first two thirds train, the later third is judged.
+
+    With --serve, a filter is filled with a month of synthetic mail, its verdicts and corrections, and served until
+    Ctrl-C. It listens on this machine alone.
     """
+    if serve:
+        ctx.exit(_served(Path(out or tempfile.mkdtemp(prefix="surebayes-demo-")), http))
     folder = Path(out or tempfile.mkdtemp(prefix="surebayes-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     raws, labels, source = _mails(data, mails)
@@ -118,3 +138,90 @@ def _where_next(model: Path) -> None:
         ("surebayes --help", "see all commands"),
     ):
         click.echo(f"  {line}\n      {what}")
+
+
+# ---------------------------------------------------------------------- a month of mail, served
+
+
+def _served(folder: Path, http: str) -> int:
+    """Fill a folder unless it has a filter, and serve it until a signal; return the exit code."""
+    from surebayes.cli.serve import check_installed
+    from surebayes.server.address import Address
+    from surebayes.server.options import Options
+    from surebayes.server.process.serving import serve
+
+    check_installed()
+    address = Address.parse(http)
+    folder.mkdir(parents=True, exist_ok=True)
+    model, users = folder / "filter", folder / "users"
+    if not model.exists():
+        _show.say(f"A month of invented mail, in {folder} ...")
+        fill(folder)
+    if address.path is None:
+        url = f"http://{address}/"
+        _show.say(f"The page: {url} (Ctrl-C ends the server)")
+        threading.Thread(target=_open_page, args=(address.host, address.port, url), daemon=True).start()
+    return serve(Options(os.fspath(model), os.fspath(users), {"http": address}, log_level="warning"))
+
+
+def _open_page(host: str, port: int, url: str) -> None:
+    """Open the page in a browser, if there is one, as soon as the server answers."""
+    import webbrowser
+
+    for _ in range(100):
+        with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
+            break
+        time.sleep(0.2)
+    with contextlib.suppress(webbrowser.Error):
+        webbrowser.open(url)
+
+
+def fill(folder: Path) -> list[bytes]:
+    """Make a filter with a month of invented verdicts and lessons in a folder; return unseen spam.
+
+    The filter is in "filter", people's layers in "users". The clock of this process is set back meanwhile.
+    """
+    from surebayes import Filter, synthetic
+    from surebayes.filter.persons import Persons, Quota
+
+    raws, labels = synthetic.as_lists(3000, seed=1, hard=0.5, drift=1.0)
+    chance = random.Random(3)
+    with _clock(29 * _DAY) as passes, Filter.create(folder / "filter") as mine:
+        mine.train(zip(raws[:1800], labels[:1800]), reserve=0.3)
+        mine.calibrate(0.02)
+        mine.remember(True, details=True)
+        mine.calibrate(budget=0.01)
+        for raw, label in zip(raws[1800:2400], labels[1800:2400]):
+            passes(28.9 * _DAY / 600 * chance.uniform(0.2, 1.8))
+            mine.judge(_with_their_verdict(raw, label, chance), person=chance.choice((None, *_PEOPLE)))
+            if chance.random() < 0.25:
+                mine.teach(raw, label, chance.choice((*_PEOPLE, "postmaster")))
+    persons = Persons(os.fspath(folder / "users"), os.fspath(folder / "filter"), Quota(0, 0), 50, None)
+    for place, name in enumerate(_PEOPLE):
+        with persons.layer(name) as layer:
+            for raw, label in zip(raws[2400 + 5 * place : 2405 + 5 * place], labels[2400 + 5 * place :]):
+                layer.teach(raw, label, name)
+    return [raw for raw, label in zip(raws[2500:], labels[2500:]) if label == "spam"]
+
+
+@contextlib.contextmanager
+def _clock(back: float) -> Iterator[Any]:
+    """Set the clock of this process back; what it yields moves it forward, by seconds, up to the present."""
+    real = time.time
+    now = real() - back
+
+    def passes(seconds: float) -> None:
+        nonlocal now
+        now = min(now + seconds, real())
+
+    time.time = lambda: now
+    try:
+        yield passes
+    finally:
+        time.time = real
+
+
+def _with_their_verdict(raw: bytes, label: str, chance: random.Random) -> bytes:
+    """Add a verdict of another filter to a message: right, mostly."""
+    score = chance.gauss(7 if label == "spam" else 0, 2.5)
+    return f"X-Spam-Status: {'Yes' if score >= 5 else 'No'}, score={score:.1f} required=5.0\n".encode() + raw

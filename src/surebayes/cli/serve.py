@@ -76,10 +76,7 @@ def serve(
     answers requests in progress and saves its lessons. It logs JSON lines to stderr. Needs `pip install
     'surebayes[server]'`.
     """
-    for name in _NEEDS:  # before anything listens
-        if find_spec(name) is None:
-            message = f"`surebayes serve` needs {name}: install it with pip install 'surebayes[server]'."
-            raise ModuleNotFoundError(message, name=name)
+    check_installed()
     from surebayes.server.address import Address
     from surebayes.server.options import Options
     from surebayes.server.process.serving import serve as run
@@ -89,3 +86,11 @@ def serve(
     if not listeners and not os.environ.get("LISTEN_FDS"):
         listeners = {"http": Address.parse(DEFAULT)}
     ctx.exit(run(Options(model, users, listeners, **{name: rest[name] for name in _NAMES})))
+
+
+def check_installed() -> None:
+    """Raise an error if a package of the extra `server` is missing, before anything listens."""
+    for name in _NEEDS:
+        if find_spec(name) is None:
+            message = f"`surebayes serve` needs {name}: install it with pip install 'surebayes[server]'."
+            raise ModuleNotFoundError(message, name=name)

@@ -38,7 +38,7 @@ async def mail(visit: Visit) -> dict[str, Any]:
     more = urlencode({**({"q": words} if words else {}), "after": listed["next"]}) if listed["next"] else ""
     return {
         **listed, "q": words, "problem": problem, "is_first": after is None, "back": _list(words),
-        "more": f"/mail?{more}" if more else "", "filters": _filters(visit, words), "latest": await _latest(visit),
+        "more": f"/mail?{more}" if more else "", "filters": _filters(visit, words), "latest": await latest_report(visit),
         "states": STATES,
     }  # fmt: skip
 
@@ -55,7 +55,7 @@ def _filters(visit: Visit, words: str) -> list[dict[str, Any]]:
     return [{"title": title, "to": _list(query), "is_here": query == words} for title, query in offered]
 
 
-async def _latest(visit: Visit) -> dict[str, Any] | None:
+async def latest_report(visit: Visit) -> dict[str, Any] | None:
     """Return the latest report of the visitor that can be undone."""
     if not visit.visitor.may("teach"):
         return None
@@ -103,7 +103,7 @@ async def _changed(visit: Visit, numbers: list[int], notice: str, quietly: bool 
     """
     rows = await visit.service.verdicts_of(numbers, visit.person) if visit.is_scripted else []
     back = _back(visit)
-    data = {"rows": rows, "back": back, "latest": await _latest(visit), "quietly": quietly}
+    data = {"rows": rows, "back": back, "latest": await latest_report(visit), "quietly": quietly}
     return Done(notice, back, "piece-changed-rows.html", data)
 
 
@@ -133,7 +133,7 @@ async def message(visit: Visit) -> dict[str, Any]:
     return {
         "row": row, "why": await _why(visit, number), "back": _list(words),
         "here": f"/mail/message?{urlencode({'number': number, **({'q': words} if words else {})})}", "q": words,
-        "latest": await _latest(visit),
+        "latest": await latest_report(visit),
     }  # fmt: skip
 
 

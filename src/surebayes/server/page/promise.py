@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from surebayes.errors import BadInput
 from surebayes.filter.filter import Filter
 from surebayes.server.page import charts
+from surebayes.server.page.mail import latest_report
 from surebayes.server.page.texts import plain
 from surebayes.server.page.visit import Done, Visit
 
@@ -163,5 +164,5 @@ async def compare(visit: Visit) -> dict[str, Any]:
     more = f"{here}&before={listed['next']}" if listed["next"] else ""
     return {
         "comparisons": comparisons, "field": field, "same": same, **listed, "back": here, "more": more,
-        "is_first": visit.number("before") is None, "latest": None, "q": "",
+        "is_first": visit.number("before") is None, "latest": await latest_report(visit), "q": "",
     }  # fmt: skip

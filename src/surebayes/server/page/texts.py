@@ -170,8 +170,8 @@ TEXTS: Mapping[str, str] = {
     ),
     "mail.none-unsure": "<strong>Nothing to review</strong>Every remembered message is reviewed.",
     "mail.empty": (
-        "<strong>No messages yet</strong>Verdicts of this server appear here. Connect your mail server, or send a "
-        'message with <code>spamc</code> or to <code>/v1/classify</code>. <a href="/mail/check">Check a '
+        "<strong>No messages yet</strong>Verdicts of this server appear here. Connect your mail server, or send "
+        'a message with <code>spamc</code> or to <code>/v1/classify</code>. <a href="/mail/check">Check a '
         "message</a> judges without storing anything."
     ),
     "mail.forgetful": (
@@ -325,9 +325,9 @@ TEXTS: Mapping[str, str] = {
     "threshold.title": "Threshold",
     "threshold-confirm.title": "Use this threshold?",
     "threshold.empty": (
-        "<strong>No messages are set aside</strong>A promise needs good mail that was never learnt. Training sets a "
-        "share aside (<code>surebayes train --reserve 0.3</code>); <code>surebayes calibrate --ham PATH</code> "
-        "adds more."
+        "<strong>No messages are set aside</strong>A promise needs good mail that was never learnt. Training "
+        "sets a share aside (<code>surebayes train --reserve 0.3</code>); <code>surebayes calibrate --ham "
+        "PATH</code> adds more."
     ),
     "threshold.about": "Drag the line: figures show what each threshold would have done to the messages set aside.",
     "threshold.figure": "threshold; a higher score is {positive}",
@@ -371,7 +371,8 @@ TEXTS: Mapping[str, str] = {
     "threshold.cancel": "Cancel",
     "threshold.done": "Calibrated: {promise}.",
     "threshold.no-mail": (
-        "No messages are set aside, so no threshold can be certified. Set some aside with `surebayes calibrate --ham PATH`."
+        "No messages are set aside, so no threshold can be certified. Set some aside with `surebayes calibrate "
+        "--ham PATH`."
     ),
     "threshold.no-rate": "The form has no rate or confidence. Load the page again.",
     "compare.title": "Compare",

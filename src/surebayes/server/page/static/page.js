@@ -83,12 +83,12 @@
 
   // ---- mail: a list with a message beside it
 
-  const bar = document.getElementById("mails"), list = document.querySelector(".desk .mails");
+  const bar = document.getElementById("mails"), list = document.querySelector(".mails");
   const pane = document.getElementById("pane"), keys = document.getElementById("keys");
   let chosen = null;
   const rows = () => [...document.querySelectorAll("[data-row]")];
   const boxes = () => (list ? [...list.querySelectorAll("input[name=number]")] : []);
-  const hasPane = () => list && getComputedStyle(pane).display !== "none";
+  const hasPane = () => list && pane && getComputedStyle(pane).display !== "none";
 
   function choose(row) {
     if (!row) return;
@@ -113,7 +113,7 @@
   }
 
   if (list) {
-    document.documentElement.classList.add("with-pane");
+    if (pane) document.documentElement.classList.add("with-pane");
     list.addEventListener("click", (event) => {
       const link = event.target.closest("a.open");
       if (!link || event.ctrlKey || event.metaKey || event.shiftKey || !hasPane()) return;
