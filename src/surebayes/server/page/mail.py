@@ -38,8 +38,8 @@ async def mail(visit: Visit) -> dict[str, Any]:
     more = urlencode({**({"q": words} if words else {}), "after": listed["next"]}) if listed["next"] else ""
     return {
         **listed, "q": words, "problem": problem, "is_first": after is None, "back": _list(words),
-        "more": f"/mail?{more}" if more else "", "filters": _filters(visit, words), "latest": await latest_report(visit),
-        "states": STATES,
+        "more": f"/mail?{more}" if more else "", "filters": _filters(visit, words), "states": STATES,
+        "latest": await latest_report(visit),
     }  # fmt: skip
 
 
