@@ -199,6 +199,7 @@ line_pieces = st.sampled_from(
 TABLE_WIDTH = 60
 repeated_pieces = st.lists(st.tuples(st.binary(min_size=1, max_size=30), st.integers(1, 40)), max_size=12)
 column_sets = st.sets(st.integers(0, TABLE_WIDTH - 1), max_size=TABLE_WIDTH)
+many_contrasts = st.integers(6, 70).map(lambda n: [i % 5 - 1 for i in range(n)])
 labelled_columns = st.lists(
     st.tuples(st.sets(st.integers(0, 15), max_size=6), st.integers(0, 2)), min_size=1, max_size=12
 )

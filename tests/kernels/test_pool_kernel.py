@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 
 from strategies import TABLE_WIDTH as WIDTH
-from strategies import column_sets, journal_messages, repeated_pieces, row_values
+from strategies import column_sets, journal_messages, many_contrasts, repeated_pieces, row_values
 from surebayes import kernels
 from surebayes.filter.store.events import Event, Lesson, MessageRows, event_of, number_rows
 from surebayes.kernels.reference import pool as reference
@@ -61,9 +61,6 @@ def in_file(table, shift=3):
 
 
 # ---------------------------------------------------------------------- second stages
-
-
-many_contrasts = st.integers(6, 70).map(lambda n: [i % 5 - 1 for i in range(n)])
 
 
 @given(st.lists(column_sets, min_size=1, max_size=12), st.data())
