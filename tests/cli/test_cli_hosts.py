@@ -94,6 +94,33 @@ def test_what_a_shared_filter_refuses(two, mails):
     assert "contradict" in train(a, mails, "--no-journal", "--journal", "postgresql://x/y", code=2).err
 
 
+REFUSE = {"SUREBAYES_WHEN_AWAY": "refuse"}
+
+
+def test_lessons_wait_for_the_server(two, mails, server):
+    a, b = two
+    mail = one_of(mails, "ham", 4)
+    server.stop()
+    try:
+        assert run(0, "learn", "-m", a, "--as", "spam", mail).records()[0]["outcome"] == "waiting"
+        shared = run(0, "status", "-m", a).records()[0]["shared"]
+        assert shared["waiting"] == 1
+        assert shared["url"].startswith("postgresql://")
+        found = {check["check"]: check for check in run(1, "doctor", "-m", a).records()}
+        assert found["hosts"]["state"] == "problem"
+        assert "1 lessons wait" in found["hosts"]["detail"]
+        run(75, "erase", "-m", a, mail)
+    finally:
+        server.start()
+    found = {check["check"]: check for check in run(0, "doctor", "-m", a).records()}
+    assert found["hosts"]["state"] == "note"
+    assert run(0, "sync", "-m", a).records()[0]["sent"] == 1
+    assert run(0, "status", "-m", a).records()[0]["shared"]["waiting"] == 0
+    found = {check["check"]: check for check in run(0, "doctor", "-m", a).records()}
+    assert found["hosts"]["state"] == "ok"
+    assert run(0, "learn", "-m", b, "--as", "spam", mail).records()[0]["outcome"] == "already"
+
+
 @pytest.mark.parametrize("command", ["learn", "forget", "sync"])
 def test_without_the_server_each_command_says_so(two, mails, server, command):
     a, _ = two
@@ -101,7 +128,7 @@ def test_without_the_server_each_command_says_so(two, mails, server, command):
     paths = [] if command == "sync" else [one_of(mails, "ham")]
     server.stop()
     try:
-        assert "can't be reached" in run(75, command, "-m", a, *more, *paths).err
+        assert "can't be reached" in run(75, command, "-m", a, *more, *paths, env=REFUSE).err
         run(0, "classify", "-m", a, one_of(mails, "ham"))
         run(0, "history", "-m", a)
         run(0, "export", "-m", a, a.parent / f"{command}.zip")
@@ -179,7 +206,7 @@ def test_newer_tables_are_refused_and_nothing_is_lost(two, mails, server, url):
 def test_a_replica_that_only_reads(two, mails, server, url):
     a, _ = two
     server.sql("postgres", f"ALTER DATABASE {name_of(url)} SET default_transaction_read_only = on")
-    done = run(75, "learn", "-m", a, "--as", "spam", one_of(mails, "ham"))
+    done = run(75, "learn", "-m", a, "--as", "spam", one_of(mails, "ham"), env=REFUSE)
     assert "only reads" in done.err
     server.sql("postgres", f"ALTER DATABASE {name_of(url)} RESET default_transaction_read_only")
     assert run(0, "learn", "-m", a, "--as", "spam", one_of(mails, "ham")).records()[0]["outcome"] != "already"
@@ -194,7 +221,7 @@ def test_a_full_disk_of_the_database(two, mails, server, url):
         f"RAISE EXCEPTION '{full}' USING ERRCODE = 'disk_full'; END $$",
         "CREATE TRIGGER full_disk BEFORE INSERT ON surebayes.events EXECUTE FUNCTION full_disk()",
     )
-    done = run(74, "learn", "-m", a, "--as", "spam", one_of(mails, "ham"))
+    done = run(74, "learn", "-m", a, "--as", "spam", one_of(mails, "ham"), env=REFUSE)
     assert "No space left" in done.err
     server.sql(name_of(url), "DROP TRIGGER full_disk ON surebayes.events")
     assert run(0, "learn", "-m", a, "--as", "spam", one_of(mails, "ham")).records()[0]["outcome"] != "already"

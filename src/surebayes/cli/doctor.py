@@ -302,6 +302,8 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Finding]
     if standing is not None:
         checks.append(Finding("base", *standing))
     checks.append(lessons)
+    if "shared" in status:
+        checks.append(_shared(model, status["shared"]))
     if unweighed:
         cut_short = (
             f"{unweighed:,} documents were learnt by a training that stopped before it fitted the weights of experts"
@@ -318,6 +320,21 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Finding]
     else:
         checks += [_balance(status["documents"]), *_certificates(model, status["certificate"], status["reserved"])]
     return [*checks, *_delivered(status["promise"]), *_budgets(model, status["budgets"], facts)]
+
+
+def _shared(model: str, shared: Mapping[str, Any]) -> Finding:
+    """Check the database of a journal that several hosts share."""
+    from surebayes.filter.hosts import reached
+
+    problem, behind = reached(model)
+    waiting = (
+        f"; {shared['waiting']:,} lessons wait to be sent since {shared['waiting_since']}" if shared["waiting"] else ""
+    )
+    if problem:
+        return Finding("hosts", "problem", f"{problem}{waiting}")
+    new = f"; {behind:,} rows of other hosts are new" if behind else ""
+    advice = f". Next: surebayes sync -m {shlex.quote(model)}" if waiting or behind else ""
+    return Finding("hosts", "note" if advice else "ok", f"{shared['url']} answers{waiting}{new}{advice}")
 
 
 def _delivered(promises: Mapping[str, Mapping[str, Any]]) -> list[Finding]:

@@ -105,4 +105,5 @@ def sync(model: str, as_json: bool | None) -> None:
     if _show.wants_json(as_json):
         _show.print_json(done)
     else:
-        _show.say(f"{done['rows']:,} new rows; the journal has {done['last']:,}.")
+        sent = f", {done['sent']:,} lessons sent that had waited here" if done["sent"] else ""
+        _show.say(f"{done['rows']:,} new rows{sent}; the journal has {done['last']:,}.")

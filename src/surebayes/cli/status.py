@@ -64,8 +64,21 @@ def _facts(state: Mapping[str, Any], latest: str | None) -> dict[str, Any]:
         "set aside": _counts(state["reserved"]),
         **last_change,
         **(waiting if state["unabsorbed"] else {}),
+        **_shared(state.get("shared")),
         "size": f"{state['bytes'] / 2**20:,.1f} MB, {state['rows']:,} rows",
     }
+
+
+def _shared(shared: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the lines about a journal that several hosts share."""
+    if shared is None:
+        return {}
+    lines = {"journal": shared["url"]}
+    if shared["waiting"]:
+        lines["to be sent"] = (
+            f"{shared['waiting']:,} lessons since {shared['waiting_since'][:19].replace('T', ' ')} UTC"
+        )
+    return lines
 
 
 def _digest(lessons: Mapping[str, Any]) -> dict[str, str]:

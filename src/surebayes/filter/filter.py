@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
 
-from surebayes.errors import BadInput, StoreError
+from surebayes.errors import BadInput, JournalAway, StoreError
 from surebayes.filter import history, training, tuning
 from surebayes.filter.model import Model
 from surebayes.filter.new_folder import check_classes, is_left_over
@@ -300,10 +300,12 @@ class Filter:
         """
         session, person = self._session, text_or_none(person, "person")
         session.check_open()
-        with session.mutex:
-            if session.is_mapped:
-                model = session.fresh_map()
-                if model.base_in_use is None:  # there may be thousands of layers: their tables stay in their files
+        with session.judging() as in_time:
+            if not in_time or session.is_mapped:
+                model = session.fresh_map() if in_time else session.committed_model()
+                if (
+                    in_time and model.base_in_use is None
+                ):  # there may be thousands of layers: their tables stay in their files
                     model.count(1)
                 read = model.engine.read(document)
                 features = Features(read, model.engine.rows([read]))
@@ -435,8 +437,9 @@ class Filter:
 
         Returns
         -------
-        {"learnt", "already", "moved"}
+        {"learnt", "already", "moved", "waiting"}
             "already": it was learnt with this label before and counts once. "moved": it had another label, now undone.
+            "waiting": the database of the shared journal is away; the lesson is on disk, and is sent when it is back.
         """
         state = self._session.current_state()
         label, lesson = label_of(label, state.names), Lesson(who)
@@ -447,11 +450,31 @@ class Filter:
     ) -> tuple[str, CorrectionResult | None]:
         """Record a correct label and learn it; return both results."""
         corrected = self._recorder.record(features, label, lesson, person) if count else None
-        with self._session.transaction() as txn:
-            if self._quota is not None and txn.known(features.fingerprint) is None:
-                self._quota.check(self._session.path, txn.state.messages)
-            outcome = txn.learn(features, label, lesson)
+        try:
+            with self._session.transaction() as txn:
+                if self._quota is not None and txn.known(features.fingerprint) is None:
+                    self._quota.check(self._session.path, txn.state.messages)
+                outcome = txn.learn(features, label, lesson)
+        except JournalAway as error:
+            content = features.kept(self._session.model().engine.views)
+            outcome = self._keep("learn", features.fingerprint, label, content, features.message_id, lesson, error)
         return outcome, corrected
+
+    def _keep(
+        self, kind: str, fingerprint: str, label: str, content: bytes, message_id: str, lesson: Lesson,
+        cause: JournalAway,
+    ) -> str:  # fmt: skip
+        """Keep a lesson on disk until the database of the shared journal is back, unless the settings refuse it."""
+        from surebayes.filter.settings import resolve
+        from surebayes.filter.shared import outbox
+
+        settings = resolve(self.path)
+        if settings["when_away"].value == "refuse":
+            raise cause
+        most = settings["waiting_bytes"].value
+        args = kind, fingerprint, label, content, message_id, lesson.who, lesson.time
+        outbox.keep(self.path, *args, most, cause)
+        return "waiting"
 
     def fingerprint(self, document: bytes | str) -> str:
         """Return the fingerprint by which the filter recognises a document.
@@ -500,11 +523,18 @@ class Filter:
 
         Returns
         -------
-        {"forgotten", "unknown"}
+        {"forgotten", "unknown", "waiting"}
+            "waiting": as for `teach`.
         """
         fingerprint, lesson = self.fingerprint(document), Lesson(who)
-        with self._session.transaction() as txn:
-            return txn.forget(fingerprint, lesson)
+        return self._forget(fingerprint, lesson)
+
+    def _forget(self, fingerprint: str, lesson: Lesson) -> str:
+        try:
+            with self._session.transaction() as txn:
+                return txn.forget(fingerprint, lesson)
+        except JournalAway as error:
+            return self._keep("forget", fingerprint, "", b"", "", lesson, error)
 
     def train(
         self,
@@ -862,6 +892,9 @@ class Filter:
         "state"), what was "delivered" so far, and the "worst" case; None for missing parts. A certificate that known
         labels contradict (see `drift`) is "revoked".
 
+        With a journal that several hosts share, "shared" has its URL without the password, the number of lessons
+        "waiting" for the database, and the "problem" of a filter that can't `follow`.
+
         For a text filter, "second_stage" has the number of lessons since its second stages were fitted, and whether
         `retune` would help.
         """
@@ -882,7 +915,25 @@ class Filter:
                 "views": [view.name for view in state.engine.views],
                 "second_stage": tuning.second_stages(state, self._session.journal),
                 **({} if state.base_in_use is None else {"base": state.base_in_use.status()}),
+                **self._shared_status(),
             }
+
+    def _shared_status(self) -> dict[str, Any]:
+        """Return what is known here about a shared journal, without asking the database; {} if it isn't shared."""
+        if not is_shared(self.path):
+            return {}
+        from surebayes.filter.shared import address, outbox
+
+        number, size, since = outbox.waiting(self.path)
+        first = None if since is None else datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")
+        about = {
+            "url": address.without_password(address.read_url(self.path)),
+            "waiting": number,
+            "waiting_bytes": size,
+            "waiting_since": first,
+            "problem": "" if self._follower is None else self._follower.problem,
+        }
+        return {"shared": about}
 
     def unweighed(self) -> int:
         """Return the number of messages learnt by a training that was interrupted before it weighed the experts.
@@ -1318,8 +1369,7 @@ class Filter:
             return "already"
         if before:
             return learner._learnt(features, before, lesson, verdict.person or "", count=False)[0]
-        with learner._session.transaction() as txn:
-            return txn.forget(features.fingerprint, lesson)
+        return learner._forget(features.fingerprint, lesson)
 
     def tell(self, number: int, label: str, who: str | None = None, learner: Filter | None = None) -> str:
         """Call `set_label`, its present name: this one will be removed in the next release."""

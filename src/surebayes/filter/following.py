@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from surebayes.errors import SurebayesError
 from surebayes.filter import hosts
 from surebayes.filter.session import Session
-from surebayes.filter.shared import database
+from surebayes.filter.shared import database, outbox
 from surebayes.filter.shared.address import read_url
 from surebayes.filter.shared.journal import name_of
 
@@ -85,6 +85,9 @@ class Follower:
 
     def _take(self) -> None:
         self.session.sync()
+        if outbox.waiting(self.session.path)[0]:
+            with self.session.transaction():
+                pass  # it sends them first
         if time.monotonic() - self._snapshot >= SNAPSHOT:
             self._snapshot = time.monotonic()
             hosts.sync(self.session)

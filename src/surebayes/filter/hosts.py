@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from surebayes.errors import BadInput, BadModel, SurebayesError
 from surebayes.filter import archive
 from surebayes.filter.session import WAIT, Session
-from surebayes.filter.shared import database
+from surebayes.filter.shared import database, outbox
 from surebayes.filter.shared.address import (
     checked_url,
     read_url,
@@ -158,6 +158,8 @@ def unshare(path: str) -> int:
     """Make the copy of a shared journal the folder's own again; return its rows. The database keeps its journal."""
     session = Session.open(path)
     try:
+        if outbox.waiting(path)[0]:
+            sync(session)
         with session.exclusive():  # with every row of the other hosts
             session.ready_to_write()
             session.write_model()
@@ -254,25 +256,25 @@ def _copied_here(connection: Any, number: int, name: str, folder: str, url: str,
 # ---------------------------------------------------------------------- state
 
 
-def status(session: Session) -> dict[str, Any] | None:
-    """Return the state of a shared journal: its URL without the password, rows here and there; None if not shared."""
-    path = session.path
-    if not is_shared(path):
-        return None
-    url = read_url(path)
-    about: dict[str, Any] = {"url": without_password(url), "rows": session.reading(refresh=True).last()}
+def reached(path: str) -> tuple[str, int]:
+    """Return the problem of a host with its database, "" without one, and the number of rows that are new there."""
     try:
-        with database.lent(url) as connection, database.named_errors(url):
-            database.check(connection, url)
-            name = name_of(session.reading().facts)
-            number = database.journal_number(connection, name)
-            if number is None:
-                raise BadModel(f"{without_password(url)} has no journal {name}.")
-            there = database.last_row(connection, number)
-        about |= {"journal": name, "reached": True, "behind": max(there - about["rows"], 0), "problem": ""}
+        url = read_url(path)
+        journal = SharedJournal(path, url)
+        try:
+            with database.lent(url) as connection, database.named_errors(url):
+                database.check(connection, url)
+                number = database.journal_number(connection, journal.name)
+                if number is None:
+                    return f"{without_password(url)} has no journal {journal.name}.", 0
+                last, common = database.last_row(connection, number), journal.last()
+                if common and not _same_row(connection, number, journal, common):
+                    return f"{without_password(url)} has other rows than {path!r}, or fewer.", 0
+                return "", last - common
+        finally:
+            journal.close()
     except (SurebayesError, OSError) as error:
-        about |= {"reached": False, "behind": None, "problem": str(error)}
-    return about
+        return str(error), 0
 
 
 def sync(session: Session) -> dict[str, Any]:
@@ -281,13 +283,16 @@ def sync(session: Session) -> dict[str, Any]:
     Returns
     -------
     dict
-        "rows": how many are new; "last": the number of the last one.
+        "rows": how many are new; "sent": lessons that had waited here; "last": the number of the last row.
     """
     if not is_shared(session.path):
         raise BadInput(
             f"{session.path!r} shares its journal with no host. Use `surebayes migrate --journal URL` first."
         )
-    rows = session.sync()
+    rows, sent = session.sync(), outbox.waiting(session.path)[0]
+    if sent:
+        with session.transaction():
+            pass  # it sends them first
     session.absorb()
     url = read_url(session.path)
     with session.exclusive():
@@ -299,4 +304,4 @@ def sync(session: Session) -> dict[str, Any]:
             session.ready_to_write().write_all()
             session.write_model()
             _put_snapshot(session, url, number)
-    return {"rows": rows, "last": journal.last()}
+    return {"rows": rows, "sent": sent, "last": journal.last()}

@@ -47,6 +47,7 @@ MOST_TOGETHER = 1000
 WAIT = 10.0
 """Seconds to wait for the folder's lock, and for rows that another process is about to commit."""
 _LONGEST = 1.0  # seconds for which an open transaction is left to threads that wait to join it
+_PATIENCE = 0.05  # seconds for which judging waits for a commit in a database
 _POLL = 0.02  # seconds until a waiting thread checks whether it must commit the open transaction itself
 
 
@@ -96,10 +97,13 @@ class Session:
         self._closed = False
         self._in_bulk = False
         self._has_lock = False  # whether a thread of this process holds the folder's lock
+        self._shares = is_shared(path)  # as the last change found it
         self._may_add = True  # whether it may add rows: not while the database of a shared journal is away
         self._is_ahead = False  # whether the journal is ahead of the model's files
         self._next_absorb = (0.0, 0.0)  # wall-clock time and CPU time
         self.next_renewal = 0.0
+        self._aside: tuple[Model, tuple[int, int]] | None = None
+        self._aside_lock = threading.Lock()
         self._same: tuple[tuple[str, str, int], bool] | None = None
 
     # ---- opening and closing
@@ -202,10 +206,39 @@ class Session:
         with self.mutex:
             return self.fresh_map() if self.is_mapped else self.fresh_state().model
 
+    @contextlib.contextmanager
+    def judging(self) -> Iterator[bool]:
+        """Hold the state in memory; False where another thread holds it for long, and `committed_model` has to do.
+
+        A commit in a folder takes milliseconds. One in a database that doesn't answer must not hold up judging.
+        """
+        if not self._shares:
+            with self.mutex:
+                yield True
+        elif self.mutex.acquire(_PATIENCE):
+            try:
+                yield True
+            finally:
+                self.mutex.release()
+        else:
+            yield False
+
+    def committed_model(self) -> Model:
+        """Return the model of the files, without the lessons that wait to be absorbed."""
+        self.check_open()
+        with self._aside_lock:
+            stamp = self.folder.stamp()
+            if self._aside is None or self._aside[1] != stamp or not self._aside[0].is_current:
+                self._aside = Model.open(self.path, True, self._aside[0] if self._aside else None), stamp
+            return self._aside[0]
+
     def bases(self) -> list[str]:
         """Return the folders below a layer, nearest first; [] for a filter without a base."""
-        with self.mutex:
-            base_in_use = (self.fresh_map() if self.is_mapped else self.fresh_state()).base_in_use
+        with self.judging() as in_time:
+            if not in_time:
+                base_in_use = self.committed_model().base_in_use
+            else:
+                base_in_use = (self.fresh_map() if self.is_mapped else self.fresh_state()).base_in_use
         return base_in_use.folders if base_in_use else []
 
     def fresh_map(self) -> Model:
@@ -276,6 +309,7 @@ class Session:
     def open_journal(self) -> Journal:
         """Return the journal for writing; PermissionError without write permission."""
         journal, shared = self.reading(), is_shared(self.path)
+        self._shares = shared
         if not journal.writes or journal.is_shared != shared:
             writing = _shared(self.path) if shared else Journal(self.path)
             journal.close()
@@ -367,10 +401,11 @@ class Session:
             try:
                 state.refresh_base(self.path, not self.brief)
                 state.drop_old_steps(txn)
+                waiting = self._take_waiting(txn) if journal.is_shared else []
             except BaseException:
                 self.drop_state()
                 raise
-            return CommitGroup(txn, held.pop_all())
+            return CommitGroup(txn, held.pop_all(), waiting)
 
     def _leave(self, group: CommitGroup) -> None:
         """Finish a thread's part: commit, unless another thread is about to join."""
@@ -409,6 +444,8 @@ class Session:
                 try:
                     txn.commit()
                     txn.journal.cancel()  # if there were no rows
+                    if group.waiting:
+                        self._remove_waiting(txn, group.waiting)
                     if group.is_broken:
                         self.drop_state()
                         if txn.rows:
@@ -483,6 +520,20 @@ class Session:
             if not if_away:
                 raise
             self._may_add = False
+
+    def _take_waiting(self, txn: Transaction) -> list[int]:
+        """Apply the lessons that waited for the database; return their numbers. All locks are held."""
+        if not os.path.exists(os.path.join(self.path, "waiting.sqlite")):
+            return []
+        from surebayes.filter.shared.outbox import apply_all
+
+        return apply_all(self.path, txn)
+
+    def _remove_waiting(self, txn: Transaction, numbers: list[int]) -> None:
+        """Remove lessons that are committed now."""
+        from surebayes.filter.shared.outbox import remove
+
+        remove(self.path, txn, numbers)
 
     def _erase_as_others_did(self) -> None:
         """Erase messages that another host has erased; the folder's lock is held, and the state has every row.
@@ -748,6 +799,8 @@ class CommitGroup:
         The shared transaction.
     held : ExitStack
         Releases the folder's lock and the state in memory.
+    waiting : list of int
+        The lessons in it that had waited for the database of a shared journal.
     is_broken : bool
         Whether a thread failed after changing the state, which must be read again.
     done : threading.Event
@@ -756,10 +809,10 @@ class CommitGroup:
         The error of the commit.
     """
 
-    __slots__ = ("done", "error", "held", "is_broken", "transaction")
+    __slots__ = ("done", "error", "held", "is_broken", "transaction", "waiting")
 
-    def __init__(self, transaction: Transaction, held: contextlib.ExitStack) -> None:
-        self.transaction, self.held = transaction, held
+    def __init__(self, transaction: Transaction, held: contextlib.ExitStack, waiting: Sequence[int] = ()) -> None:
+        self.transaction, self.held, self.waiting = transaction, held, list(waiting)
         self.is_broken = False
         self.done = threading.Event()
         self.error: BaseException | None = None
@@ -788,13 +841,23 @@ class HandoverLock:
         """Whether this thread holds the lock."""
         return self._owner == threading.get_ident()
 
-    def __enter__(self) -> None:
+    def acquire(self, wait: float = -1) -> bool:
+        """Take the lock, within `wait` seconds if they are not negative; return whether it is taken."""
         if self._owner != threading.get_ident():
-            self._lock.acquire()
+            if not self._lock.acquire(timeout=wait):
+                return False
             self._owner = threading.get_ident()
         self._depth += 1
+        return True
+
+    def __enter__(self) -> None:
+        self.acquire()
 
     def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Release the lock, once for each time that it was taken."""
         self._depth -= 1
         if self._depth == 0:
             self._owner = None

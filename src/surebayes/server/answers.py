@@ -400,6 +400,9 @@ class Answers(ABC):
         certificate = status["certificate"]
         counters.stale.set(bool(certificate and certificate["stale"]))
         counters.remembered.set(remembered)
+        if "shared" in status:
+            counters.waiting.set(status["shared"]["waiting"])
+            counters.cut_off.set(bool(status["shared"]["problem"]))
         for label, budget in status["budgets"].items():
             counters.debt.labels(label).set(budget["debt"])
             counters.mute.labels(label).set(budget["mute"])

@@ -46,6 +46,10 @@ class Counters:
         )
         self.documents = Gauge("surebayes_documents", "Documents learnt.", ["label"], registry=registry,
                                multiprocess_mode="mostrecent")  # fmt: skip
+        self.waiting = self._gauge(
+            "waiting_lessons", "Lessons that wait for the database of the journal.", "mostrecent"
+        )
+        self.cut_off = self._gauge("journal_away", "1 while the database of the journal can't be reached.", "livemax")
         self.stale = self._gauge("certificate_stale", "1 if the promise is about an earlier model.", "mostrecent")
 
     def _labelled(self, name: str, about: str, label: str) -> Gauge:

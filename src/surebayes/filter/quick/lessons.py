@@ -123,6 +123,8 @@ def main(argv: list[str]) -> int | None:
             return None
     except Exception:  # `surebayes.cli` reports it
         return None
+    if os.path.exists(os.path.join(call.model, "journal.url")):  # several hosts share it: a database may be away
+        return None
     call.take_settings()
     _say(call, *_lesson(call))
     return 0

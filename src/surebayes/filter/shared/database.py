@@ -399,8 +399,7 @@ def append(
                 copy.set_types(_SQL_TYPES)
                 for row in rows:
                     copy.write_row((journal, *_plain(row)))
-        for key in keys:
-            connection.execute("INSERT INTO surebayes.sent VALUES (%s, %s)", (journal, key))
+        add_keys(connection, journal, keys)
         if blank:
             connection.execute(
                 "UPDATE surebayes.events SET body = '' WHERE journal = %s AND seq = ANY(%s)", (journal, list(blank))
@@ -420,6 +419,15 @@ def _plain(row: Row) -> list[Any]:
         if isinstance(value, str) and "\0" in value:
             raise ValueError(f"PostgreSQL can't store a NUL character. Got {value!r}.")
     return values
+
+
+def add_keys(connection: BoundedConnection, journal: int, keys: Sequence[bytes]) -> None:
+    """Add the keys of lessons that have been counted."""
+    if keys:
+        with connection.transaction():
+            connection.cursor().executemany(
+                "INSERT INTO surebayes.sent VALUES (%s, %s)", [(journal, key) for key in keys]
+            )
 
 
 def is_sent(connection: BoundedConnection, journal: int, key: bytes) -> bool:

@@ -308,6 +308,13 @@ class SharedJournal(Journal):
         found = connection.execute(query, (self.number, row[0])).fetchone()
         return found is not None and tuple(found) == row[1:]
 
+    def commit_keys(self) -> None:
+        """Commit the keys of lessons that came to no rows; the lock is held."""
+        if self.sent:
+            with database.named_errors(self.url):
+                database.add_keys(self._locked_connection, self.number, self.sent)
+            self.sent = []
+
     def is_sent(self, key: bytes) -> bool:
         """Whether a lesson with this key has been counted; the lock is held."""
         with database.named_errors(self.url):

@@ -383,7 +383,8 @@ _STATUS = _object(
     server=_SERVER, version=_TEXT,
     lessons=_list(_object(who=_or_null(_TEXT), last=_TEXT, lessons=_WHOLE)),
 )  # fmt: skip
-_OUTCOME, _FORGOTTEN = _words("learnt", "already", "moved"), _words("forgotten", "unknown")
+_OUTCOME = _words("learnt", "already", "moved", "waiting")
+_FORGOTTEN = _words("forgotten", "unknown", "waiting")
 
 # ---------------------------------------------------------------------- the table
 
@@ -424,7 +425,7 @@ ENDPOINTS = (
              explain_verdict, _with(_REMEMBERED, **_NOW, bias=_NUMBER, views=_VIEWS), "",
              {"id": _ID, "top": _TOP}),
     Endpoint("/v1/verdicts/{id}/truth", "PUT", "teach", "Tell the truth about a verdict: its mail is learnt if it was "
-             "kept.", tell, _object(outcome=_words("learnt", "already", "moved", "noted")), "",
+             "kept.", tell, _object(outcome=_words("learnt", "already", "moved", "noted", "waiting")), "",
              {"id": _ID, "as": _AS, "who": _WHO}),
     Endpoint("/v1/verdicts/{id}/truth", "DELETE", "teach", "Take that back; what was learnt is as before.",
              untell, _object(outcome=_words("forgotten", "moved", "already", "noted", "unknown")), "",

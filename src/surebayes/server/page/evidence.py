@@ -159,7 +159,7 @@ async def teach(visit: Visit) -> Done:
 async def forget(visit: Visit) -> Done:
     """Forget the message on the page."""
     (outcome,) = await visit.service.forget(_documents(visit), LISTENER, visit.who, visit.person)
-    return Done(plain(f"outcome.{'forgotten' if outcome == 'forgotten' else 'never'}"), "/mail/check")
+    return Done(plain(f"outcome.{'never' if outcome == 'unknown' else outcome}"), "/mail/check")
 
 
 def _documents(visit: Visit) -> Sequence[bytes]:

@@ -214,6 +214,7 @@ TEXTS: Mapping[str, str] = {
     "outcome.learnt": "Learnt as {label}.",
     "outcome.already": "Already known as {label}.",
     "outcome.moved": "Moved to {label}.",
+    "outcome.waiting": "Kept on disk, because the database is away. The lesson is sent when it is back.",
     "outcome.forgotten": "Forgotten.",
     "outcome.never": "This message was never learnt.",
     "cleared.forgotten": "the lesson is forgotten",
@@ -221,6 +222,7 @@ TEXTS: Mapping[str, str] = {
     "cleared.already": "the message stays learnt, as before",
     "cleared.noted": "nothing had been learnt",
     "cleared.unknown": "there was none",
+    "cleared.waiting": "it is kept on disk until the database is back",
     # ---- evidence
     "evidence.verdict": "Verdict",
     "evidence.views": "Views",
