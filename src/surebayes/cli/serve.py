@@ -17,7 +17,7 @@ _NEEDS = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client", "
 _NAMES = (
     "workers", "tokens", "max_size", "timeout", "concurrency", "request_rate", "milter_action", "milter_error",
     "shadow", "max_share", "surge", "renew", "remember", "remember_days", "remember_most", "remember_bytes",
-    "own_weight", "group", "quota_lessons", "quota_bytes", "open_layers", "log_level",
+    "own_weight", "group", "quota_lessons", "quota_bytes", "open_layers", "log_level", "when_away", "waiting_bytes",
 )  # fmt: skip
 
 
@@ -40,6 +40,7 @@ def _settings(*names: str) -> Callable[[Any], Any]:
         "Access and limits": ("tokens", "max_size", "timeout", "concurrency", "request_rate"),
         "Remembered verdicts": ("remember", "remember_days", "remember_most", "remember_bytes"),
         "Layers and people": ("own_weight", "group", "quota_lessons", "quota_bytes", "open_layers"),
+        "Several hosts": ("when_away", "waiting_bytes"),
         "Process": ("workers", "log_level", "renew"),
     },
     examples=(

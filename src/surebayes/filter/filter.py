@@ -101,6 +101,7 @@ class Filter:
         self._tradeoff: tuple[Any, dict[str, Any]] | None = None
         self._drift_watch: DriftWatch | None = None
         self._follower: Follower | None = None
+        self._away: tuple[str, int] | None = None
 
     @classmethod
     def create(
@@ -247,6 +248,18 @@ class Filter:
             from surebayes.filter.following import Follower
 
             self._follower = Follower(self._session)
+
+    def when_away(self, policy: str, waiting_bytes: int) -> None:
+        """Set what becomes of lessons in this process while the database of a shared journal is away.
+
+        Parameters
+        ----------
+        policy : {"keep", "refuse"}
+            Keep them on disk and send them later, or refuse them. By default that of the settings.
+        waiting_bytes : int
+            The most bytes that are kept.
+        """
+        self._away = policy, waiting_bytes
 
     def absorb(self, note: str | None = None) -> None:
         """Write the model with all lessons, so that `surebayes filter` sees them.
@@ -468,10 +481,13 @@ class Filter:
         from surebayes.filter.settings import resolve
         from surebayes.filter.shared import outbox
 
-        settings = resolve(self.path)
-        if settings["when_away"].value == "refuse":
+        if self._away is None:
+            settings = resolve(self.path)
+            policy, most = settings["when_away"].value, settings["waiting_bytes"].value
+        else:
+            policy, most = self._away
+        if policy == "refuse":
             raise cause
-        most = settings["waiting_bytes"].value
         args = kind, fingerprint, label, content, message_id, lesson.who, lesson.time
         outbox.keep(self.path, *args, most, cause)
         return "waiting"

@@ -57,6 +57,10 @@ class Options:
         Number of layers that a process keeps open.
     log_level : str
         "debug", "info", "warning" or "error".
+    when_away : {"keep", "refuse"}
+        Treatment of lessons while the database of a shared journal is away.
+    waiting_bytes : int
+        The most bytes of lessons that are kept for it.
     key : bytes
         Signing key of the page's cookies: new at each start, common to all processes.
     ended : EndedSessions
@@ -88,5 +92,7 @@ class Options:
     quota_bytes: int = 0
     open_layers: int = 64
     log_level: str = "info"
+    when_away: str = "keep"
+    waiting_bytes: int = 2**28
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     ended: EndedSessions = field(default_factory=EndedSessions, repr=False)

@@ -89,6 +89,7 @@ class Service(Answers):
         self.slots = Slots(options.concurrency, options.timeout)
         self.surge = Surge(options.max_share, options.surge == "stop")
         self._filter = Filter.open(options.model, renew=options.renew)
+        self._filter.when_away(options.when_away, options.waiting_bytes)
         self._filter.follow()
         self.classes = self._filter.classes
         self.layers = self._layers()
