@@ -72,13 +72,15 @@ def test_pseudo_counts_never_leave_a_rate_of_zero():
     numerators, totals = estimate.with_pseudo_counts(empty, 0.0, 0.0, V)
     np.testing.assert_allclose(numerators / totals, np.full((1, V), 1 / V))
     assert (numerators == 1e-10).all()  # far below any smoothing that somebody asks for
+    for width in (0, 1):  # a vocabulary has one term at least
+        assert estimate.with_pseudo_counts(empty, 0.0, 0.0, width)[1] == 1e-10
     numerators, totals = estimate.with_pseudo_counts(empty, np.arange(V) + 1.0, 21.0, V)
     np.testing.assert_allclose(numerators[0] / totals[0], (np.arange(V) + 1) / 21)
 
 
 @given(seed=st.integers(0, 10**6))
 def test_centroids_have_unit_length_or_none(seed):
-    groups, both = sides(seed)
+    groups, both = sides(seed, lambda rows: rows / 16)  # also shorter than 1
     for norm, size in (("l2", np.linalg.norm), ("l1", np.sum)):
         for rows, unit in zip(groups, estimate.unit_centroids(*both, norm)):
             length = size(rows.sum(0))

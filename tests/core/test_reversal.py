@@ -146,8 +146,14 @@ def test_the_transductive_key_against_its_definition(seed):
         assert key == pytest.approx(wanted if at > 0 else -wanted, rel=1e-9)
 
 
-def test_the_more_copies_the_higher_the_bracket():
-    """Where the cap is reached exactly, the decision still counts as irreversible."""
+def test_a_score_of_zero_needs_no_copy():
+    rows, _, rates, goal = some_rows(1)
+    turned = reversal.reversal(rates, 0, rows, rows.data, rows.data, 0 * goal)
+    assert (turned.multiplicity == 0).all()
+    assert (turned.rdist == 0).all()
+
+
+def test_a_decision_is_irreversible_just_beyond_the_most_copies():
     rows = csr_array(np.array([[1.0, 0.0]]))
     rates = Rates(np.ones((1, 2)), np.ones((1, 2)), np.full((1, 1), 2.0), np.full((1, 1), 2.0))
     most = np.log1p(MAX_COPIES) - np.log1p(MAX_COPIES / 2)

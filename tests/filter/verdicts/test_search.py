@@ -96,8 +96,13 @@ def memory(tmp_path_factory):
 
 
 @settings(max_examples=150)
-@given(parts=st.lists(st.sampled_from(PARTS), max_size=3), limit=st.sampled_from([1, 7, 50]), window=st.sampled_from([3, 40, 10_000]),
-       rare=st.sampled_from([-1, 5, 10_000]), person=st.sampled_from([None, "ann"]))  # fmt: skip
+@given(
+    parts=st.lists(st.sampled_from(PARTS), max_size=3),
+    limit=st.sampled_from([1, 7, 50]),
+    window=st.sampled_from([3, 40, 10_000]),
+    rare=st.sampled_from([-1, 5, 10_000]),
+    person=st.sampled_from([None, "ann"]),
+)
 def test_pages_add_up_to_what_the_words_mean(memory, parts, limit, window, rare, person):
     text = " ".join(parts)
     with pytest.MonkeyPatch.context() as patch:
