@@ -135,9 +135,11 @@ def parsed(options: "Sequence[Option]", words: "Sequence[str]") -> "tuple[dict[s
             elif attached:
                 values[option.name] = value
             else:
-                values[option.name] = following = next(rest, "")
-                if not following:
+                following = next(rest, None)
+                if following is None:
                     errors.append(f"{spelling} needs a value")
+                else:  # an empty one is a value: a mail server's variable without a recipient
+                    values[option.name] = following
     return values, arguments, errors[0] if errors else ""
 
 
