@@ -51,10 +51,36 @@ def test_batches_change_nothing(stream, rate):
     for part in np.split(scores, cuts):
         in_parts = sb.AnytimeCertificate.from_dict(in_parts.add(part).to_dict())  # a restart after each
     one_by_one = sb.AnytimeCertificate(rate, 0.6)
-    for score in scores:
-        one_by_one.add(score)
+    for k, score in enumerate(scores):
+        one_by_one.add(float(score) if k % 2 else np.float32(score) if np.float32(score) == score else score)
     assert at_once == in_parts == one_by_one
     assert (at_once.allowed, at_once.needed) == (in_parts.allowed, in_parts.needed)
+
+
+def strict(state):
+    """The state as other programs read it: JSON has no Infinity."""
+    return json.loads(json.dumps(state, allow_nan=False))
+
+
+@given(stream=score_streams(), share=st.sampled_from([0.1, 0.5, 1.0]), high=st.booleans())
+def test_infinite_scores_survive_restarts(stream, share, high):
+    scores, cuts = stream
+    rows = np.random.default_rng(len(scores)).random(len(scores)) < share
+    scores = np.where(rows, math.inf if high else -math.inf, scores)
+    at_once, in_parts = sb.AnytimeCertificate(0.3, 0.6).add(scores), sb.AnytimeCertificate(0.3, 0.6)
+    for part in np.split(scores, cuts):
+        in_parts = sb.AnytimeCertificate.from_dict(strict(in_parts.add(part).to_dict()))
+    assert in_parts == at_once
+    assert in_parts.threshold == at_once.threshold
+
+
+def test_many_infinite_scores_are_not_forgotten_by_a_restart():
+    generator = np.random.default_rng(13)
+    certificate = sb.AnytimeCertificate(0.01).add(np.append(np.full(5_000, math.inf), generator.normal(size=5_000)))
+    certificate = sb.AnytimeCertificate.from_dict(strict(certificate.to_dict()))
+    certificate.add(generator.normal(size=440_000))
+    assert certificate.allowed < 5_000  # so many must stay above
+    assert certificate.threshold == math.inf
 
 
 @given(stream=score_streams(), rate=st.sampled_from([0.05, 0.3]))

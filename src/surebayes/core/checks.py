@@ -17,7 +17,10 @@ def fraction(value: float, name: str, *, zero: bool = True, one: bool = True) ->
         except ValueError:
             advice = ""
         raise ValueError(f"{name} must be a number, not a string. Got {value!r}{advice}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except TypeError:
+        raise ValueError(f"{name} must be a number. Got {value!r}.") from None
     if not (0 < number < 1 or (zero and number == 0) or (one and number == 1)):
         span = f"{'[' if zero else '('}0, 1{']' if one else ')'}"
         raise ValueError(f"{name} must lie in {span}: it is a fraction, not a percentage. Got {value!r}.")

@@ -166,6 +166,9 @@ class AnytimeCertificate:
         self : object
             The certificate.
         """
+        if ids is None and model is None and isinstance(scores, float) and scores == scores:
+            self._take_one(scores)
+            return self
         values = np.atleast_1d(np.asarray(scores, dtype=np.float64))
         if values.ndim != 1:
             raise ValueError(f"scores must be a number or a vector. Got shape {values.shape}.")
@@ -208,9 +211,9 @@ class AnytimeCertificate:
         """Return the whole state as JSON values."""
         return {
             "rate": self.rate, "confidence": self.confidence, "n": self.n, "model": self.model,
-            "threshold": None if math.isinf(self.threshold) else self.threshold,
-            "above": self._above, "top": self._near[::-1].tolist(),
-            "dropped": None if math.isinf(self._dropped) else self._dropped, "told": sorted(self._told),
+            "threshold": None if self.threshold == math.inf else _in_json(self.threshold),
+            "above": self._above, "top": [_in_json(score) for score in reversed(self._near)],
+            "dropped": None if self._dropped == -math.inf else _in_json(self._dropped), "told": sorted(self._told),
         }  # fmt: skip
 
     @classmethod
@@ -238,6 +241,15 @@ class AnytimeCertificate:
         return f"AnytimeCertificate(rate={self.rate}, confidence={self.confidence}, n={self.n})"
 
     # ---- the process
+
+    def _take_one(self, score: float) -> None:
+        self.n += 1
+        if score > self.threshold:
+            self._above += 1
+        elif score > self._dropped:
+            bisect.insort(self._near, score)
+        if self.n == self._next:
+            self._certify()
 
     def _take(self, values: NDArray[np.float64]) -> None:
         self.n += len(values)
@@ -268,6 +280,11 @@ class AnytimeCertificate:
         if len(self._near) > keep:
             self._dropped = self._near[-1 - keep]
             del self._near[:-keep]
+
+
+def _in_json(score: float) -> float | str:
+    """Return a score as JSON knows it: infinite ones by name."""
+    return score if math.isfinite(score) else str(score)
 
 
 def _allowed(n: int, rate: float, enough: float) -> int:
