@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from strategies import alarm_streams, budget_bursts, budget_rates
-from surebayes.guarantees.budget import AlarmBound, AlarmBudget, lifted
+from surebayes.guarantees.budget import AlarmBound, AlarmBudget, between, lifted
 from surebayes.guarantees.order_statistics import order_statistic_threshold
 from surebayes.guarantees.prequential import PrequentialThreshold
 
@@ -242,3 +242,12 @@ def test_recent_positives_count():
     assert again == stream
     with pytest.raises(ValueError, match="invalid"):
         again.__setstate__(vars(stream) | {"_highest": [2.0, 1.0]})
+
+
+@given(rates=st.lists(st.floats(0, 1), min_size=2, max_size=2).map(sorted), digits=st.integers(2, 4))
+def test_bounds_in_words_contain_the_bounds(rates, digits):
+    low, high = (float(end.rstrip("%")) / 100 for end in between(*rates, digits).split(" to "))
+    assert low <= rates[0] * (1 + 1e-9)
+    assert high >= rates[1] * (1 - 1e-9) - 1e-12
+    assert low >= rates[0] * (1 - 10.0 ** (1 - digits)) - 1e-9
+    assert high <= rates[1] * (1 + 10.0 ** (1 - digits)) + 1e-9

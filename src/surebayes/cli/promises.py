@@ -334,16 +334,18 @@ def _print_budget(budget: Budgeted) -> None:
 
 
 def _print_delivered(delivered: Delivered, confidence: float) -> None:
+    from surebayes.guarantees.budget import between
+
     _show.say(
         f"Delivered so far: {delivered.alarms:,} false alarms in {delivered.n:,} ham; the true rate is "
-        f"{delivered.lower:.3%} to {delivered.upper:.3%}, valid at all times with confidence {confidence:g}."
+        f"{between(delivered.lower, delivered.upper, 3)}, valid at all times with confidence {confidence:g}."
     )
     shown = delivered.points[:: max(len(delivered.points) // 8, 1)][-9:]
     if shown[-1] != delivered.points[-1]:
         shown.append(delivered.points[-1])
     most = max(alarms for _, _, alarms, _, _ in shown) or 1
     rows = [
-        (day or "", f"{n:,}", f"{alarms:,}", f"{low:.3%} to {high:.3%}", "█" * round(12 * alarms / most))
+        (day or "", f"{n:,}", f"{alarms:,}", between(low, high, 3), "█" * round(12 * alarms / most))
         for day, n, alarms, low, high in shown
     ]
     _show.print_table(("day", "ham", "alarms", "true rate", ""), rows, "Over time:")

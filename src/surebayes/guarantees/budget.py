@@ -18,7 +18,7 @@ Everything is counted in integer units of 2^-40, so sums are exact. The module n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import Any
@@ -85,6 +85,41 @@ def percent(share: float) -> str:
     ['1%', '0.1%', '95%', '38.6%', '0.025%', '100%']
     """
     return f"{100 * share:.6g}%"
+
+
+def between(lower: float, upper: float, digits: int = 2) -> str:
+    """Format two bounds in percent, rounded away from what lies between them.
+
+    Parameters
+    ----------
+    lower, upper : float
+        The bounds, as shares.
+    digits : int, default=2
+        Number of significant digits.
+
+    Examples
+    --------
+    >>> between(0.0, 0.01747), between(0.0003312, 0.9981), between(0.96703, 1.0, digits=3)
+    ('0% to 1.8%', '0.033% to 100%', '96.7% to 100%')
+    """
+    return f"{low_end(lower, digits)} to {high_end(upper, digits)}"
+
+
+def low_end(rate: float, digits: int = 2) -> str:
+    """Format a lower bound in percent, rounded down."""
+    return percent(_rounded(rate, math.floor, digits))
+
+
+def high_end(rate: float, digits: int = 2) -> str:
+    """Format an upper bound in percent, rounded up."""
+    return percent(_rounded(rate, math.ceil, digits))
+
+
+def _rounded(rate: float, way: Callable[[float], int], digits: int) -> float:
+    if not 0 < rate < 1:
+        return rate
+    unit = max(10.0 ** (math.floor(math.log10(rate)) + 1 - digits), 1e-12)  # denormal rates have no unit
+    return way(round(rate / unit, 9)) * unit
 
 
 class AlarmBudget:

@@ -6,7 +6,6 @@ complaint are counted separately until they become known.
 """
 
 import time
-from math import ceil, floor, log10
 
 from surebayes.filter.verdicts.database import LABELLED_AT, Database
 
@@ -217,19 +216,12 @@ def _delivered(audited: "Mapping[str, Any]") -> str:
 
 
 def _bounds(reading: "Mapping[str, Any]", confidence: float) -> str:
+    from surebayes.guarantees.budget import between
+
     if not reading["n"]:
         return "no truth is known"
-    ends = [f"{100 * each:.6g}%" for each in (_outwards(reading["lower"], -1), _outwards(reading["upper"], 1))]
     of = f"{reading['alarms']:,} of {reading['n']:,}, confidence {100 * confidence:g}%"
-    return f"a true rate of false alarms of {ends[0]} to {ends[1]} ({of})"
-
-
-def _outwards(rate: float, way: int) -> float:
-    """Round to two digits, away from what lies between the bounds."""
-    if not 0 < rate < 1:
-        return rate
-    unit = 10.0 ** (floor(log10(rate)) - 1)
-    return (floor if way < 0 else ceil)(round(rate / unit, 9)) * unit
+    return f"a true rate of false alarms of {between(reading['lower'], reading['upper'])} ({of})"
 
 
 def _worst(budget: "Mapping[str, Any]") -> str:

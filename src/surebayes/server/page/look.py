@@ -17,6 +17,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
+from surebayes.guarantees.budget import high_end, low_end
 from surebayes.server.page import charts
 from surebayes.server.page.texts import TEXTS, plain, plural, text, unit
 
@@ -152,6 +153,7 @@ def environment() -> Environment:
         lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
     made.filters.update(count=count, percent=percent, bytes=bytes_, score=score, when=when, age=age, name_of=name_of)
+    made.filters.update(low_end=low_end, high_end=high_end)  # bounds are rounded outwards
     made.globals.update(t=text, plain=plain, plural=plural, chart=charts)
     made.globals.update(static=lambda name: f"/static/{name}?v={_static()[name].version}")
     return made
