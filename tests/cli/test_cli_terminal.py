@@ -4,11 +4,14 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
+import urllib.request
 
 import pytest
 
+import surebayes as sb
 from command_line import SCRIPT, clean_environment, copy_of, plain, run_on_terminal, run_script, write_mails
 
 
@@ -222,6 +225,39 @@ def test_demo_shows_the_commands_that_it_runs(tmp_path):
     again = run_script(*shown[-1].split()[1:])
     assert again.code == 0
     assert again.records()[0]["path"].endswith("one.eml")
+
+
+def test_demo_serves_a_month_of_mail(tmp_path):
+    folder = tmp_path / "demo"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.new && mv {opened}.new {opened}\n')
+    browser.chmod(0o700)
+    command = [*SCRIPT, "demo", "--serve", "--http", f"127.0.0.1:{port}", "--out", folder]
+    environment = {**clean_environment(), "BROWSER": str(browser)}
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment) as process:
+        try:
+            end = time.monotonic() + 120
+            while not opened.exists():  # the page is opened once the server answers
+                assert process.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.1)
+            assert opened.read_text().strip() == f"http://127.0.0.1:{port}/"
+            page = urllib.request.urlopen(f"http://127.0.0.1:{port}/").read().decode()
+            assert "<h1>Overview</h1>" in page
+        finally:
+            process.terminate()
+            assert process.wait(60) == 0
+    with sb.Filter.open(folder / "filter") as mine:
+        activity = mine.activity(30)
+        assert sum(bool(day) for day in activity["verdicts"]) >= 28
+        assert sum(sum(day.values()) for day in activity["verdicts"]) == 600
+        assert mine.certificate is not None
+        assert mine.search("is:wrong").verdicts
+        assert mine.search("person:ann").verdicts
+    assert sorted(each.name for each in (folder / "users").iterdir() if each.is_dir()) == ["ann", "ben", "carla"]
 
 
 def test_demo_without_what_reads_real_mail_invents_some(monkeypatch):
