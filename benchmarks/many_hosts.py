@@ -1,0 +1,152 @@
+"""Filters of several hosts on a PostgreSQL of this machine: from a lesson on one to its effect on another, and joining.
+
+`python benchmarks/many_hosts.py latency --rate 100 --seconds 20` teaches on host A at a steady rate, and records when
+host B, which follows, has each row in its model. `python benchmarks/many_hosts.py judging` compares the CPU time of a
+verdict on a host that shares its journal with that on a folder of its own, alternating.
+`python benchmarks/many_hosts.py join --rows 1000000` writes so many rows of small texts into a database, and times a new
+host from nothing to its first verdict.
+
+Needs PostgreSQL (`apt-get install postgresql`); the server is started in a folder of its own, with fsync.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+import surebayes as sb
+from postgres import Server
+from surebayes.filter import hosts
+from surebayes.synthetic import mail_stream
+
+SMALL = {"model": "words", "width": 2**16}
+
+ASK = """
+import sys, time
+import surebayes as sb
+from surebayes.synthetic import mail_stream
+folder, n = sys.argv[1], int(sys.argv[2])
+with sb.Filter.open(folder) as mine:
+    mine.follow()
+    print("ready", flush=True)
+    seen = mine._session.reading().last()
+    while True:
+        last = mine._session.current_state().seq
+        if last > seen:
+            now = time.time()
+            for row in range(seen + 1, last + 1):
+                print(row, now, flush=False)
+            sys.stdout.flush()
+            seen = last
+        if seen >= n:
+            break
+        time.sleep(0.002)
+"""
+
+
+def latency(server: Server, folder: str, rate: float, seconds: float) -> None:
+    """Time from the call of `teach` on one host to the row's effect on another, another process."""
+    url, mails = server.database(), [(mail.raw, mail.label) for mail in mail_stream(int(rate * seconds) + 200, seed=3)]
+    with sb.Filter.create(f"{folder}/a", **SMALL) as made:
+        made.train(mails[:200])
+    hosts.share(f"{folder}/a", url)
+    hosts.join(f"{folder}/b", url)
+    with sb.Filter.open(f"{folder}/a") as mine:
+        first = mine._session.reading().last()
+        last = first + len(mails) - 200
+        other = subprocess.Popen(
+            [sys.executable, "-c", ASK, f"{folder}/b", str(last)], stdout=subprocess.PIPE, text=True
+        )
+        assert other.stdout is not None
+        assert other.stdout.readline() == "ready\n"
+        began, called, rows = time.monotonic(), {}, first
+        for i, (raw, label) in enumerate(mails[200:]):
+            time.sleep(max(began + i / rate - time.monotonic(), 0))
+            at = time.time()
+            mine.teach(raw, label)
+            for row in range(rows + 1, mine._session.current_state().seq + 1):
+                called[row] = at
+            rows = max(called)
+        took = time.monotonic() - began
+        seen = dict(map(float, line.split()) for line in other.stdout)
+        other.wait()
+    delays = sorted(seen[row] - at for row, at in called.items() if row in seen)
+    print(f"{len(delays):,} rows, {len(delays) / took:.0f} a second: median {statistics.median(delays):.3f} s, "
+          f"p99 {delays[int(0.99 * len(delays))]:.3f} s, largest {delays[-1]:.3f} s")  # fmt: skip
+
+
+def judging(server: Server, folder: str, rounds: int) -> None:
+    """CPU time of verdicts on a host that shares its journal, against a folder with its own."""
+    mails = [(mail.raw, mail.label) for mail in mail_stream(600, seed=3)]
+    with sb.Filter.create(f"{folder}/a", **SMALL) as made:
+        made.train(mails[:200])
+    shutil.copytree(f"{folder}/a", f"{folder}/alone")
+    hosts.share(f"{folder}/a", server.database())
+    taken: dict[str, list[float]] = {"a": [], "alone": []}
+    with sb.Filter.open(f"{folder}/a") as shared, sb.Filter.open(f"{folder}/alone") as alone:
+        shared.follow()
+        for _ in range(rounds):
+            for name, one in (("a", shared), ("alone", alone)):
+                began = time.process_time()
+                for raw, _ in mails[200:]:
+                    one.judge(raw)
+                taken[name].append(time.process_time() - began)
+    ratio = statistics.median(a / b for a, b in zip(taken["a"], taken["alone"]))
+    print(f"a verdict with a shared journal: {ratio:.3f} of the CPU time with one in the folder")
+
+
+def join(server: Server, folder: str, rows: int) -> None:
+    """Time of a new host from nothing to its first verdict, with so many rows."""
+    mails = [(mail.raw, mail.label) for mail in mail_stream(1000, seed=3)]
+
+    def many():
+        for i in range(rows):
+            raw, label = mails[i % 1000]
+            yield b"Subject: %d\n\n%d %s" % (i, i * 7919, raw[-60:]), label
+
+    url = server.database()
+    with sb.Filter.create(f"{folder}/a", **SMALL) as made:
+        made.train(many(), reserve=0.0)
+    began = time.monotonic()
+    hosts.share(f"{folder}/a", url)
+    print(f"moved in {time.monotonic() - began:.1f} s")
+    began = time.monotonic()
+    hosts.join(f"{folder}/b", url)
+    with sb.Filter.open(f"{folder}/b") as joined:
+        joined.judge(mails[0][0])
+        took, count = time.monotonic() - began, joined._session.reading().last()
+    print(
+        f"{count:,} rows, {os.path.getsize(f'{folder}/b/journal.sqlite') / 2**20:,.0f} MB: a host joins in {took:.1f} s"
+    )
+
+
+def main() -> None:
+    """Run one of the measurements."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["latency", "judging", "join"])
+    parser.add_argument("--rate", type=float, default=100.0, help="lessons a second")
+    parser.add_argument("--seconds", type=float, default=20.0, help="seconds of lessons")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds of `judging`")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of `join`")
+    wanted = parser.parse_args()
+    server, folder = Server(fsync="on"), tempfile.mkdtemp(prefix="many-hosts-")
+    try:
+        if wanted.what == "latency":
+            latency(server, folder, wanted.rate, wanted.seconds)
+        elif wanted.what == "judging":
+            judging(server, folder, wanted.rounds)
+        else:
+            join(server, folder, wanted.rows)
+    finally:
+        server.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
