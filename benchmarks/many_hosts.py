@@ -3,8 +3,8 @@
 `python benchmarks/many_hosts.py latency --rate 100 --seconds 20` teaches on host A at a steady rate, and records when
 host B, which follows, has each row in its model. `python benchmarks/many_hosts.py judging` compares the CPU time of a
 verdict on a host that shares its journal with that on a folder of its own, alternating.
-`python benchmarks/many_hosts.py join --rows 1000000` writes so many rows of small texts into a database, and times a new
-host from nothing to its first verdict.
+`python benchmarks/many_hosts.py join --rows 1000000` writes so many rows of small texts into a database, and times a
+new host from nothing to its first verdict.
 
 Needs PostgreSQL (`apt-get install postgresql`); the server is started in a folder of its own, with fsync.
 """
@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from postgres import Server
 from surebayes.filter import hosts
 from surebayes.synthetic import mail_stream
 
+THREADS = 4
+"""Threads that teach."""
 SMALL = {"model": "words", "width": 2**16}
 
 ASK = """
@@ -65,18 +68,25 @@ def latency(server: Server, folder: str, rate: float, seconds: float) -> None:
         )
         assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"
-        began, called, rows = time.monotonic(), {}, first
-        for i, (raw, label) in enumerate(mails[200:]):
-            time.sleep(max(began + i / rate - time.monotonic(), 0))
-            at = time.time()
-            mine.teach(raw, label)
-            for row in range(rows + 1, mine._session.current_state().seq + 1):
-                called[row] = at
-            rows = max(called)
+        began, called = time.monotonic(), {}
+
+        def teach(part: int) -> None:
+            for i in range(part, len(mails) - 200, THREADS):
+                time.sleep(max(began + i / rate - time.monotonic(), 0))
+                raw, label = mails[200 + i]
+                called[mine.fingerprint(raw)] = time.time()
+                mine.teach(raw, label)
+
+        threads = [threading.Thread(target=teach, args=(part,)) for part in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         took = time.monotonic() - began
+        rows = {event.seq: event.fingerprint for event, _ in mine._session.reading().heads(first)}
         seen = dict(map(float, line.split()) for line in other.stdout)
         other.wait()
-    delays = sorted(seen[row] - at for row, at in called.items() if row in seen)
+    delays = sorted(at - called[rows[int(row)]] for row, at in seen.items() if rows.get(int(row)) in called)
     print(f"{len(delays):,} rows, {len(delays) / took:.0f} a second: median {statistics.median(delays):.3f} s, "
           f"p99 {delays[int(0.99 * len(delays))]:.3f} s, largest {delays[-1]:.3f} s")  # fmt: skip
 
