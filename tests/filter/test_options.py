@@ -129,6 +129,8 @@ def test_errors_of_a_call(argv, problem):
 
 
 def test_switches_in_the_environment_are_those_of_settings(monkeypatch):
+    assert {word for word, meant in TRUTH.items() if meant} == {"1", "true", "yes", "on"}
+    assert {word for word, meant in TRUTH.items() if not meant} == {"0", "false", "no", "off"}
     for word, meant in TRUTH.items():
         for spelled in (word, word.upper(), f" {word} "):
             assert from_environment(FILTER, {"SUREBAYES_X_SPAM": spelled}) == {"x_spam": meant}
