@@ -449,6 +449,20 @@ def test_threads_and_a_progress_bar_change_nothing(views, capsys):
         pool(n_jobs=0).fit(X[:10], y[:10])
 
 
+@pytest.mark.parametrize("classes", [3, 5, 21])
+def test_many_classes_are_the_same_on_threads_and_after_forgetting(classes):
+    random, n = np.random.default_rng(classes), 546  # of 512 documents and more, views are fitted on threads
+    codes = np.arange(n) % classes
+    y = np.array([f"class {c}" for c in codes])
+    texts = [" ".join(f"w{w}" for w in random.integers(3 * c, 3 * c + 40, 12)) for c in codes]
+    one, more = (pool(views="text", n_jobs=jobs).fit(texts, y) for jobs in (1, 3))
+    assert one._engine.__getstate__() == more._engine.__getstate__()
+    assert (one.predict(texts) == y).mean() > 0.8
+    scores, wrong = one.expert_scores(texts[:30]), y[::-1][:90]
+    one.partial_fit(texts[:90], wrong).forget(texts[:90], wrong)
+    assert (one.expert_scores(texts[:30]) == scores).all()
+
+
 def test_one_job_starts_no_thread(monkeypatch):
     X, y = mails(600)
     monkeypatch.setattr("threading.Thread.start", lambda self: pytest.fail("a thread was started"))

@@ -36,8 +36,8 @@ With these, on tf-idf of byte n-grams, the AUC_0.1 of a machine is within .001 o
 reviews, SMS and the twenty newsgroups, in a fifth of the CPU time; on their log-odds, on movie reviews, SMS and
 Ling-Spam, in a third to two thirds of it."""
 MOST_OF_MANY = 5
-"""Maximum number of passes with more than two classes: three less don't change the scores of any corpus by more than
-noise (`python benchmarks/choose_views.py classes`)."""
+"""Maximum number of passes with more than two classes: with 8, no corpus gains more than a hundredth of its error
+(`python benchmarks/choose_views.py classes`)."""
 MOST_IN_TURNS = 4
 """Passes of a machine that is fitted without a third of the documents, only to be weighted.
 

@@ -493,7 +493,9 @@ def drawn_model(
 
     def loss(x: "FloatArray", margins_now: "list[FloatArray]") -> float:
         paid = 0.5 * float(pulled @ (x - target) ** 2)
-        return paid + sum(float(share @ np.logaddexp(0.0, -margin)) for (_, share), margin in zip(signed, margins_now))
+        for (_, share), margin in zip(signed, margins_now):
+            paid += float(np.einsum("i,i->", share, np.log1p(np.exp(-np.abs(margin))) + np.maximum(-margin, 0.0)))
+        return paid
 
     x = np.append(towards if towards.any() else np.full(n, 1.0 / n), 0.0)
     margins_now = margins(x)
@@ -502,7 +504,7 @@ def drawn_model(
     for _ in range(_MOST_STEPS):
         gradient, hessian = pulled * (x - target), np.diag(pulled)
         for (rows, share), margin in zip(signed, margins_now):
-            wrong = np.exp(-np.logaddexp(0.0, margin))  # the model's probability of the wrong class
+            wrong = 1.0 / (1.0 + np.exp(np.minimum(margin, 700.0)))  # the model's probability of the wrong class
             gradient = gradient - np.einsum("i,ij->j", share * wrong, rows)
             hessian = hessian + np.einsum("ij,ik->jk", rows * (share * wrong * (1 - wrong))[:, None], rows)
         apart = np.append(np.maximum(x[:n] - gradient[:n], 0.0), x[n] - gradient[n]) - x

@@ -693,6 +693,10 @@ static size_t take_columns(const Change *c, int64_t d, size_t n, int sign, int64
     for (size_t i = 0; i < n; i++) {
         if (i + AHEAD < n)
             PREFETCH(t->place + columns[i + AHEAD]);
+        if (i + AHEAD / 2 < n) {
+            const uint32_t next = (uint32_t)t->place[columns[i + AHEAD / 2]] - 1u;
+            fetch(t->values + (next < t->rows ? (size_t)next * c->classes : 0), c->classes);
+        }
         uint32_t row = (uint32_t)t->place[columns[i]] - 1u;
         if (row >= t->rows)
             return i;
