@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surebayes.errors import BadInput
-from surebayes.filter.verdicts.query import MOST_CHARACTERS, MOST_WORDS, Query, Text, parse
+from surebayes.filter.verdicts.query import MOST_CHARACTERS, MOST_WORDS, Query, WantedText, parse
 
 CLASSES = ["ham", "spam"]
 NOW = datetime(2026, 3, 4, 15, tzinfo=UTC)
@@ -23,12 +23,12 @@ def read(text):
     [
         ("", Query()),
         ("   ", Query()),
-        ("Invoice", Query(texts=(Text("", "invoice"),))),
-        ("two words", Query(texts=(Text("", "two"), Text("", "words")))),
-        ('"two words"', Query(texts=(Text("", "two words"),))),
-        ("FROM:Ann", Query(texts=(Text("sender", "ann"),))),
-        ("from:ann from:example", Query(texts=(Text("sender", "ann"), Text("sender", "example")))),
-        ('subject:"x y" z', Query(texts=(Text("subject", "x y"), Text("", "z")))),
+        ("Invoice", Query(texts=(WantedText("", "invoice"),))),
+        ("two words", Query(texts=(WantedText("", "two"), WantedText("", "words")))),
+        ('"two words"', Query(texts=(WantedText("", "two words"),))),
+        ("FROM:Ann", Query(texts=(WantedText("sender", "ann"),))),
+        ("from:ann from:example", Query(texts=(WantedText("sender", "ann"), WantedText("sender", "example")))),
+        ('subject:"x y" z', Query(texts=(WantedText("subject", "x y"), WantedText("", "z")))),
         ("is:spam", Query(labels=("spam",))),
         ("is:SPAM", Query(labels=("spam",))),
         ("is:unsure", Query(unsure=True)),
@@ -44,9 +44,9 @@ def read(text):
         ("on:2026-03-01", Query(start=DAY - 3 * 86400, end=DAY - 2 * 86400)),
         ("since:7d since:2d", Query(start=NOW.timestamp() - 2 * 86400)),
         ("until:7d until:2d", Query(end=NOW.timestamp() - 7 * 86400)),
-        ("Re: lunch", Query(texts=(Text("", "re:"), Text("", "lunch")))),
-        ("http://example.org", Query(texts=(Text("", "http://example.org"),))),
-        ('"from:ann"', Query(texts=(Text("", "from:ann"),))),
+        ("Re: lunch", Query(texts=(WantedText("", "re:"), WantedText("", "lunch")))),
+        ("http://example.org", Query(texts=(WantedText("", "http://example.org"),))),
+        ('"from:ann"', Query(texts=(WantedText("", "from:ann"),))),
     ],
 )
 def test_words_have_one_meaning(text, query):
@@ -99,9 +99,9 @@ def test_any_text_is_read_or_refused_in_a_sentence(text):
 @given(st.text(st.characters(exclude_characters='"', exclude_categories=["Cs"]), min_size=1, max_size=40))
 def test_a_quoted_text_is_that_text(text):
     wanted = text.casefold().strip()
-    assert read(f'"{text}"').texts == ((Text("", wanted),) if wanted else ())
+    assert read(f'"{text}"').texts == ((WantedText("", wanted),) if wanted else ())
     if text.strip() and wanted:
-        assert read(f'subject:"{text}"').texts == (Text("subject", text.strip().casefold().strip()),)
+        assert read(f'subject:"{text}"').texts == (WantedText("subject", text.strip().casefold().strip()),)
 
 
 @given(

@@ -22,7 +22,7 @@ _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "m": 30 * 24, "y": 365 * 24}
 
 
 @dataclass(frozen=True)
-class Text:
+class WantedText:
     """A text that a field must contain, at the beginning of a word.
 
     Attributes
@@ -43,7 +43,7 @@ class Query:
 
     Attributes
     ----------
-    texts : tuple of Text
+    texts : tuple of WantedText
         Texts in sender or subject.
     labels : tuple of str
         Labels of the verdict.
@@ -59,7 +59,7 @@ class Query:
         Time in seconds since 1970: at `start` or later, before `end`.
     """
 
-    texts: tuple[Text, ...] = ()
+    texts: tuple[WantedText, ...] = ()
     labels: tuple[str, ...] = ()
     people: tuple[str, ...] = ()
     unsure: bool = False
@@ -95,7 +95,7 @@ def parse(text: str, classes: Sequence[str], now: datetime | None = None) -> Que
     --------
     >>> query = parse('from:Ann is:spam "annual report"', ["ham", "spam"])
     >>> query.texts
-    (Text(field='sender', text='ann'), Text(field='', text='annual report'))
+    (WantedText(field='sender', text='ann'), WantedText(field='', text='annual report'))
     >>> query.labels
     ('spam',)
     """
@@ -103,7 +103,7 @@ def parse(text: str, classes: Sequence[str], now: datetime | None = None) -> Que
         raise BadInput(f"A search has at most {MOST_CHARACTERS} characters. Got {len(text):,}.")
     if text.count('"') % 2:
         raise BadInput('A double quote has no partner. Write subject:"two words", or leave out the quote.')
-    reader = _Reader(tuple(classes), (now or datetime.now(UTC)).astimezone(UTC))
+    reader = _QueryReader(tuple(classes), (now or datetime.now(UTC)).astimezone(UTC))
     parts = list(_PART.finditer(text))
     if len(parts) > MOST_WORDS:
         raise BadInput(f"A search has at most {MOST_WORDS} words. Got {len(parts)}.")
@@ -118,7 +118,7 @@ def parse(text: str, classes: Sequence[str], now: datetime | None = None) -> Que
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _QueryReader:
     """Readers of single parts."""
 
     classes: tuple[str, ...]
@@ -214,7 +214,7 @@ _TIMES = {
 
 def _with_text(query: Query, field: str, value: str) -> Query:
     text = value.casefold().strip()
-    return replace(query, texts=(*query.texts, Text(field, text))) if text else query
+    return replace(query, texts=(*query.texts, WantedText(field, text))) if text else query
 
 
 def _from(query: Query, start: float) -> Query:

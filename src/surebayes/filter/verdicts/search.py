@@ -20,7 +20,7 @@ from surebayes.filter.verdicts.listing import RememberedVerdict, fetched
 if TYPE_CHECKING:
     from surebayes.filter.verdicts.database import Database
     from surebayes.filter.verdicts.memory import Memory
-    from surebayes.filter.verdicts.query import Query, Text
+    from surebayes.filter.verdicts.query import Query, WantedText
 
 WINDOW = 15_000
 """Rows that a page examines at most."""
@@ -74,7 +74,7 @@ def search(memory: Memory, query: Query, limit: int = 50, after: str | None = No
 
     def look(database: Database) -> Found:
         _prepare(database)
-        return _Search(database, query, limit).page(start)
+        return _PagedSearch(database, query, limit).page(start)
 
     return memory.search(look)
 
@@ -126,7 +126,7 @@ def _cursor(text: str) -> tuple[float, int]:
         raise BadInput(f"The place to continue from is not one of this server: {text[:50]!r}. Search again.") from None
 
 
-class _Search:
+class _PagedSearch:
     """A search in one database."""
 
     def __init__(self, database: Database, query: Query, limit: int) -> None:
@@ -186,7 +186,7 @@ class _Search:
         elif self.query.reviewed is False and self.query.wrong:
             self.conditions.append("0")
 
-    def _text(self, wanted: Text) -> None:
+    def _text(self, wanted: WantedText) -> None:
         columns = (wanted.field,) if wanted.field else ("sender", "subject")
         self.conditions.append(f"({' OR '.join(f'begins_in({column}, ?)' for column in columns)})")
         self.values += [wanted.text] * len(columns)
