@@ -345,13 +345,13 @@ def test_a_damaged_row_in_the_database_is_refused(two, server, url):
     assert b._session.sync() == 1
 
 
-def test_without_the_database_judging_continues_and_lessons_say_so(two, server):
+def test_without_the_database_judging_continues_and_what_needs_it_says_so(two, server):
     a, b = two
     server.stop()
     try:
         assert a.judge(MAILS[0][0]).label in ("ham", "spam")
         with pytest.raises(JournalAway, match="can't be reached"):
-            a.forget(MAILS[0][0])
+            a.rollback(3)
         assert isinstance(JournalAway(""), Busy)
         a.absorb()
     finally:
