@@ -78,6 +78,11 @@ def fill(folder: Path, verdicts: int, people: int) -> None:
             "UPDATE verdicts SET truth = CASE WHEN flagged AND id % 300 THEN 'spam' ELSE 'ham' END, "
             "told = time + 1000, counted = '-1' WHERE id % 2 = 0"
         )
+        database.connection.execute(  # a week without a complaint, as on a server that ran all the while
+            "UPDATE verdicts SET truth = '', told = time + 604800, counted = '-2' WHERE truth IS NULL AND NOT flagged "
+            "AND time < ?",
+            (time.time() - 7 * 86400,),
+        )
         from surebayes.filter.verdicts import audits
 
         known = "SELECT truth, label, count(*) FROM verdicts WHERE truth IS NOT NULL GROUP BY 1, 2"

@@ -29,8 +29,9 @@ RARE = 2_000
 CATCH_UP = 1_000
 """Verdicts that a search adds to the index of words before it looks."""
 INDEXES = {
+    "in_flight": "verdicts (label, flagged) WHERE truth IS NULL",
     "unasked": "verdicts (time, label) WHERE asked = 0",
-    "labelled": f"verdicts (truth, {LABELLED_AT}, time, flagged, label) WHERE truth IS NOT NULL AND asked = 1",
+    "labelled": f"verdicts (truth, {LABELLED_AT}, time, flagged, label, asked) WHERE truth IS NOT NULL AND asked = 1",
     "least_sure": "verdicts (abs(score - threshold)) WHERE truth IS NULL AND asked = 1",
     "reviewed": "verdicts (time) WHERE truth IS NOT NULL AND truth != ''",
     "wrong": "verdicts (time) WHERE truth IS NOT NULL AND truth != '' AND truth != label",
