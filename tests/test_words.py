@@ -114,4 +114,5 @@ def test_the_guide_of_the_web_page_lists_its_pages():
     guide = (ROOT / "docs" / "page.md").read_text()
     for page in site.PAGES:
         if page.is_listed:
-            assert f"\n| {page.title} | " in guide, page.title
+            row = f"\n| {page.title} | " in guide  # a place; a tab of one is in the place's row
+            assert row or f"**{page.title}**" in guide, page.title
