@@ -1,5 +1,7 @@
 """Hypothesis strategies of the tests."""
 
+import ipaddress
+
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -336,3 +338,10 @@ def json_values(names):
     plain = st.none() | st.booleans() | st.floats() | st.text(max_size=5)
     objects = st.sampled_from([*names])
     return st.recursive(plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(objects, inner, max_size=4))
+
+
+def ip_addresses():
+    """Addresses of IPv4 and IPv6."""
+    four = st.integers(0, 2**32 - 1).map(ipaddress.IPv4Address)
+    six = st.integers(0, 2**128 - 1).map(ipaddress.IPv6Address)
+    return four | six

@@ -1,5 +1,6 @@
 """Addresses: what they mean, and who is at the other end."""
 
+import contextlib
 import socket
 
 import pytest
@@ -53,8 +54,9 @@ def test_other_addresses_may_do_nothing(folder, mails):
             ("milter", b"\0\0\0\rO\0\0\0\6\0\0\1\xff\0\x1f\xff\xff"),
         ):
             with socket.create_connection((address, ports[listener]), timeout=60) as connection:
-                connection.sendall(request)
-                connection.shutdown(socket.SHUT_WR)
+                with contextlib.suppress(OSError):  # a stranger's connection may be closed already
+                    connection.sendall(request)
+                    connection.shutdown(socket.SHUT_WR)
                 replies[listener] = read_all(connection)
     assert replies["http"].startswith(b"HTTP/1.1 403")
     assert replies["spamd"].startswith(b"SPAMD/1.0 77 EX_NOPERM")

@@ -161,7 +161,7 @@ def _served(folder: Path, http: str) -> int:
         url = f"http://{address}/"
         _show.say(f"The page: {url} (Ctrl-C ends the server)")
         threading.Thread(target=_open_page, args=(address.host, address.port, url), daemon=True).start()
-    return serve(Options(os.fspath(model), os.fspath(users), {"http": address}, log_level="warning"))
+    return serve(Options(os.fspath(model), os.fspath(users), {"http": [address]}, log_level="warning"))
 
 
 def _open_page(host: str, port: int, url: str) -> None:

@@ -146,15 +146,16 @@ def _installation() -> list[Finding]:
 def _mail(model: str, addresses: Mapping[str, str | None]) -> list[Finding]:
     """Check that a lesson passes through a running server; the first step that fails is the one to mend."""
     from surebayes.filter import settings
-    from surebayes.server.address import Address
+    from surebayes.server.address import addresses as parsed
     from surebayes.server.mail.proof import prove
 
     stored = settings.resolve(model)
     texts = {listener: addresses[listener] or stored[listener].value for listener in ("http", "spamd", "milter")}
-    listeners = {listener: Address.parse(text) for listener, text in texts.items() if text}
+    listeners = {listener: parsed(text)[0] for listener, text in texts.items() if text}
     if not listeners:
-        listeners = {"http": Address.parse("127.0.0.1:8025")}
-    links = prove(listeners, model, token=os.environ.get("SUREBAYES_TOKEN", ""))
+        listeners = {"http": parsed("127.0.0.1:8025")[0]}
+    token, certificate = os.environ.get("SUREBAYES_TOKEN", ""), stored["tls_certificate"].value
+    links = prove(listeners, model, token=token, certificate=certificate)
     return [Finding(f"mail: {link.name}", "ok" if link.holds else "problem", link.detail) for link in links]
 
 

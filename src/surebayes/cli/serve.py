@@ -15,7 +15,8 @@ DEFAULT = "127.0.0.1:8025"
 _NEEDS = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client", "jinja2", "python_multipart")
 """What the extra `server` installs."""
 _NAMES = (
-    "workers", "tokens", "max_size", "timeout", "concurrency", "request_rate", "milter_action", "milter_error",
+    "workers", "socket_mode", "tokens", "tls_certificate", "tls_key", "tls_client_ca", "allow", "sign_on", "max_size",
+    "timeout", "concurrency", "request_rate", "milter_action", "milter_error",
     "shadow", "max_share", "surge", "renew", "remember", "remember_days", "remember_most", "remember_bytes",
     "own_weight", "group", "quota_lessons", "quota_bytes", "open_layers", "log_level", "when_away", "waiting_bytes",
 )  # fmt: skip
@@ -37,7 +38,9 @@ def _settings(*names: str) -> Callable[[Any], Any]:
     first=("model", "http", "spamd", "milter", "users"),
     sections={
         "Mail": ("milter_action", "milter_error", "shadow", "max_share", "surge"),
-        "Access and limits": ("tokens", "max_size", "timeout", "concurrency", "request_rate"),
+        "Access": ("tokens", "allow", "sign_on", "socket_mode"),
+        "TLS": ("tls_certificate", "tls_key", "tls_client_ca"),
+        "Limits": ("max_size", "timeout", "concurrency", "request_rate"),
         "Remembered verdicts": ("remember", "remember_days", "remember_most", "remember_bytes"),
         "Layers and people": ("own_weight", "group", "quota_lessons", "quota_bytes", "open_layers"),
         "Several hosts": ("when_away", "waiting_bytes"),
@@ -54,8 +57,12 @@ def _settings(*names: str) -> Callable[[Any], Any]:
             "Serve a milter for Postfix or sendmail.",
         ),
         (
-            "surebayes serve -m ~/mail-filter --http 0.0.0.0:8025 --tokens tokens.txt",
-            "Serve other machines, with tokens.",
+            "surebayes serve -m ~/mail-filter --http 0.0.0.0:8025 --tokens tokens.txt --tls-certificate server.pem",
+            "Serve other machines, with tokens over TLS.",
+        ),
+        (
+            "surebayes serve -m ~/mail-filter --spamd unix:/run/spamd.sock,0.0.0.0:783 --allow 192.0.2.0/24",
+            "Serve SPAMD on a unix socket, and on a port for the machines of a network.",
         ),
         (
             "surebayes serve -m /srv/site --users /srv/users --spamd 127.0.0.1:783",
@@ -73,19 +80,19 @@ def serve(
 ) -> None:  # fmt: skip
     """Run a server for HTTP (with a web page), SPAMD and milter.
 
-    ADDR is host:port or unix:PATH; the default is HTTP on 127.0.0.1:8025. The server runs until SIGTERM or Ctrl-C, then
-    answers requests in progress and saves its lessons. It logs JSON lines to stderr. Needs `pip install
-    'surebayes[server]'`.
+    ADDR is host:port or unix:PATH, several with commas; the default is HTTP on 127.0.0.1:8025. The server runs until
+    SIGTERM or Ctrl-C, then answers requests in progress and saves its lessons. It logs JSON lines to stderr. Needs
+    `pip install 'surebayes[server]'`.
     """
     check_installed()
-    from surebayes.server.address import Address
+    from surebayes.server.address import addresses
     from surebayes.server.options import Options
     from surebayes.server.process.serving import serve as run
 
     listen = {"http": http, "spamd": spamd, "milter": milter}
-    listeners = {listener: Address.parse(text) for listener, text in listen.items() if text}
+    listeners = {listener: addresses(text) for listener, text in listen.items() if text}
     if not listeners and not os.environ.get("LISTEN_FDS"):
-        listeners = {"http": Address.parse(DEFAULT)}
+        listeners = {"http": addresses(DEFAULT)}
     ctx.exit(run(Options(model, users, listeners, **{name: rest[name] for name in _NAMES})))
 
 

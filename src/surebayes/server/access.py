@@ -1,4 +1,4 @@
-"""Access control: tokens, their roles, signed-out sessions, and protection against requests forged by web pages."""
+"""Access control: tokens, certificates and signed-on visitors, their roles, and protection against forged requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,21 +43,37 @@ def allows(role: str, needed: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The permission of a token: a role, for everybody or for one person."""
+    """The permission of a token, a certificate or a visitor: a role, for everybody or for one person.
+
+    Attributes
+    ----------
+    role : str
+        One of `ROLES`.
+    person : str or None
+        The only person for whom it is valid.
+    name : str or None
+        The author of its lessons in the history; None leaves the author to the client.
+    """
 
     role: str
     person: str | None = None
+    name: str | None = None
 
 
 EVERYTHING = Grant("admin")
 """The permission of this machine without tokens."""
+EVERYONE = "user:*"
+"""The line for all visitors that a proxy has signed on, each for their own layer."""
+_NAMED = "name="
+_KEY = re.compile(r"[0-9a-fA-F]{64}|(?:certificate|user):\S{1,200}")
 
 
 def parsed_tokens(content: bytes, persons: bool = False) -> tuple[dict[str, Grant], list[tuple[int, str]]]:
-    r"""Return the grants of a token file, keyed by the SHA-256 of each token, and its invalid lines.
+    r"""Return the grants of a token file, keyed by the first word of a line, and its invalid lines.
 
-    A line is ``sha256 role [person]``; blank lines and lines that start with ``#`` are ignored. An invalid line grants
-    nothing and leaves the remaining lines valid.
+    A line is ``WHO role [person] [name=NAME]``. WHO is the SHA-256 of a token, ``certificate:NAME`` for a client
+    certificate, ``user:NAME`` for a visitor that a proxy has signed on, or ``user:*`` for all of these. Blank lines and
+    lines that start with ``#`` are ignored. An invalid line grants nothing and leaves the remaining lines valid.
 
     Parameters
     ----------
@@ -68,9 +84,9 @@ def parsed_tokens(content: bytes, persons: bool = False) -> tuple[dict[str, Gran
 
     Examples
     --------
-    >>> grants, problems = parsed_tokens(b"%s read\nsecret admin\n" % (b"a" * 64))
+    >>> grants, problems = parsed_tokens(b"%s read name=imap\nsecret admin\n" % (b"a" * 64))
     >>> list(grants.values()), problems[0][0]
-    ([Grant(role='read', person=None)], 2)
+    ([Grant(role='read', person=None, name='imap')], 2)
     """
     grants: dict[str, Grant] = {}
     problems: list[tuple[int, str]] = []
@@ -78,10 +94,11 @@ def parsed_tokens(content: bytes, persons: bool = False) -> tuple[dict[str, Gran
         try:
             words = line.decode().split()
             if words and not words[0].startswith("#"):
-                grant = _grant(words, persons)
-                if persons and not line.endswith((b"\n", b"\r")):  # "teach" may be the start of "teach ann"
+                may_be_cut = persons or words[-1].startswith(_NAMED)  # "teach" may be the start of "teach ann"
+                key, grant = _grant(words, persons)
+                if may_be_cut and not line.endswith((b"\n", b"\r")):
                     raise ValueError("the last line has no line end, so it may be truncated.")
-                grants[words[0].lower()] = grant
+                grants[key] = grant
         except UnicodeDecodeError:
             problems.append((number, "a line is text in UTF-8."))
         except ValueError as error:
@@ -89,20 +106,26 @@ def parsed_tokens(content: bytes, persons: bool = False) -> tuple[dict[str, Gran
     return grants, problems
 
 
-def _grant(words: list[str], persons: bool) -> Grant:
-    """Return the grant of a line. The text of a ValueError never quotes the line, which may hold a token itself."""
-    if not (2 <= len(words) <= 3 and re.fullmatch(r"[0-9a-fA-F]{64}", words[0]) and words[1] in ROLES):
+def _grant(words: list[str], persons: bool) -> tuple[str, Grant]:
+    """Return the key and the grant of a line; the text of a ValueError never quotes it: it may have a token itself."""
+    name = words.pop()[len(_NAMED) :] if words[-1].startswith(_NAMED) else None
+    if name is not None and not (1 <= len(name) <= 64 and name.isprintable()):
+        raise ValueError("name= must have 1 to 64 printable characters.")
+    if not (2 <= len(words) <= 3 and _KEY.fullmatch(words[0]) and words[1] in ROLES):
         raise ValueError(
-            f"a line must be the SHA-256 of a token, its role ({', '.join(ROLES)}), and optionally a person."
+            "a line must be the SHA-256 of a token (or certificate:NAME, or user:NAME), its role "
+            f"({', '.join(ROLES)}), and optionally a person and name=NAME."
         )
-    if len(words) == 2:
-        return Grant(words[1])
-    if not persons:
-        raise ValueError("a token for one person needs personal layers: start the server with --users DIR.")
-    person = person_named(words[2])
-    if person is None:
-        raise ValueError(f"{words[2][:200]!r} is not a valid name of a person.")
-    return Grant(words[1], person)
+    key, person = words[0].lower(), None
+    if key == EVERYONE and (not persons or len(words) > 2 or name is not None):
+        raise ValueError("user:* is for everybody's own layer: without a person or a name, on a server with --users.")
+    if len(words) == 3:
+        if not persons:
+            raise ValueError("a token for one person needs personal layers: start the server with --users DIR.")
+        person = person_named(words[2])
+        if person is None:
+            raise ValueError(f"{words[2][:200]!r} is not a valid name of a person.")
+    return key, Grant(words[1], person, name or key.partition(":")[2] or person or f"token {key[:8]}")
 
 
 def read_tokens(path: str | os.PathLike[str], persons: bool = False) -> dict[str, Grant]:
@@ -172,6 +195,21 @@ class Tokens:
         """Return the grant of the token with a SHA-256 in the current file, or None."""
         self._refresh()
         return self._grants.get(digest)
+
+    def grant_of_certificate(self, names: Sequence[str]) -> Grant | None:
+        """Return the grant of a verified client certificate: that of its first name with a line, or None."""
+        self._refresh()
+        return next((grant for name in names if (grant := self._grants.get(f"certificate:{name}")) is not None), None)
+
+    def grant_of_user(self, name: str) -> Grant | None:
+        """Return the grant of a visitor that a proxy has signed on, or None."""
+        self._refresh()
+        user = person_named(name)
+        if user is None:
+            return None
+        everyone = self._grants.get(EVERYONE)
+        own = None if everyone is None else Grant(everyone.role, user, user)
+        return self._grants.get(f"user:{user}", own)
 
     def _refresh(self) -> None:
         """Reload the file if it may have changed; reload it each second in any case, as timestamps can lie."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ipaddress
 import os
@@ -67,10 +68,29 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def bind(address: Address) -> socket.socket:
+def addresses(text: str) -> list[Address]:
+    """Parse addresses that are separated by commas.
+
+    Examples
+    --------
+    >>> [str(address) for address in addresses("unix:/run/spamd.sock, [::]:783")]
+    ['unix:/run/spamd.sock', '[::]:783']
+    """
+    return [Address.parse(part.strip()) for part in text.split(",")]
+
+
+def mode_of(text: str) -> int:
+    """Return the permissions of unix sockets; BadConfig unless they are octal, and the server's user may connect."""
+    mode = int(text, 8) if text.isascii() and text.isdigit() and not set(text) & set("89") else -1
+    if not 0o600 <= mode <= 0o777 or mode & 0o600 != 0o600:
+        raise BadConfig(f"socket_mode must be permissions in octal from 600, such as 660 or 666. Got {text!r}.")
+    return mode
+
+
+def bind(address: Address, mode: int = 0o660) -> socket.socket:
     """Return a listening socket; the text of an OSError names the address."""
     try:
-        return _bind_unix(address.path) if address.path is not None else _bind_port(address.host, address.port)
+        return _bind_unix(address.path, mode) if address.path is not None else _bind_port(address.host, address.port)
     except OSError as error:
         if isinstance(error, socket.gaierror):
             raise BadConfig(f"Can't listen at {address.host!r}: {error.strerror}.") from None
@@ -93,13 +113,13 @@ def _bind_port(host: str, port: int) -> socket.socket:
     return sock
 
 
-def _bind_unix(path: str) -> socket.socket:
-    """Bind a unix socket for this user and group; replace a stale socket file, refuse one in use."""
+def _bind_unix(path: str, mode: int) -> socket.socket:
+    """Bind a unix socket with permissions; replace a stale socket file, refuse one in use."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if _is_dead_socket(path):
             os.unlink(path)
-        before = os.umask(0o117)
+        before = os.umask(0o777 & ~mode)
         try:
             sock.bind(path)
         finally:
@@ -153,6 +173,12 @@ def handed_over(environ: dict[str, str] | None = None) -> dict[str, list[socket.
         listener = next((listener for listener in ("spamd", "milter", "http") if listener in name), "http")
         listeners.setdefault(listener, []).append(sock)
     return listeners
+
+
+def is_unix(transport: asyncio.BaseTransport) -> bool:
+    """Return whether a connection is one of a unix socket; a reset one of a port has no address either."""
+    sock = transport.get_extra_info("socket")
+    return sock is not None and sock.family == socket.AF_UNIX
 
 
 def is_local(peer: object) -> bool:

@@ -416,7 +416,12 @@ class Answers(ABC):
                 when = datetime.fromisoformat(person["last_lesson"]).timestamp()
                 counters.person_last.labels(person["person"]).set(when)
         counters.in_hand.set(self._in_hand)
+        counters.tls_expires.set(self.certificate_expires())
         return counters.page()
+
+    @abstractmethod
+    def certificate_expires(self) -> float:
+        """Return when the certificate of the ports expires; 0 without TLS."""
 
     @property
     @abstractmethod

@@ -50,6 +50,9 @@ class Counters:
             "waiting_lessons", "Lessons that wait for the database of the journal.", "mostrecent"
         )
         self.cut_off = self._gauge("journal_away", "1 while the database of the journal can't be reached.", "livemax")
+        self.tls_expires = self._gauge(
+            "tls_expires_timestamp_seconds", "When the certificate of the ports expires; 0 without TLS.", "mostrecent"
+        )
         self.stale = self._gauge("certificate_stale", "1 if the promise is about an earlier model.", "mostrecent")
 
     def _labelled(self, name: str, about: str, label: str) -> Gauge:

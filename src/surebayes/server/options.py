@@ -19,12 +19,20 @@ class Options:
         The filter's folder.
     users : str or None
         The folder of persons, each with a layer on the filter.
-    listeners : dict of str to Address
+    listeners : dict of str to list of Address
         Addresses of "http", "spamd" and "milter".
+    socket_mode : str
+        Permissions of unix sockets, in octal.
     workers : int
         Number of processes.
     tokens : str or None
         The file of tokens; without one this machine may do everything and all other machines nothing.
+    tls_certificate, tls_key, tls_client_ca : str or None
+        Files of the ports' certificate, its key, and the authorities of client certificates.
+    allow : str
+        Networks that SPAMD and milter serve besides this machine.
+    sign_on : str or None
+        The header field in which proxies name a visitor, and their addresses.
     max_size : int
         Largest document, in bytes; a milter reads a larger one up to there.
     timeout : float
@@ -69,9 +77,15 @@ class Options:
 
     model: str
     users: str | None = None
-    listeners: dict[str, Address] = field(default_factory=dict)
+    listeners: dict[str, list[Address]] = field(default_factory=dict)
+    socket_mode: str = "660"
     workers: int = 1
     tokens: str | None = None
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
+    allow: str = ""
+    sign_on: str | None = None
     max_size: int = 64 * 2**20
     timeout: float = 60.0
     concurrency: int = 64

@@ -24,9 +24,11 @@ from surebayes.server.layers import OpenLayers
 from surebayes.server.limits import Rate, Refused, RequestMemory, Slots, TooBusy
 from surebayes.server.log import Log
 from surebayes.server.marks import points
+from surebayes.server.networks import Networks, SignOn
 from surebayes.server.options import Options
 from surebayes.server.surge import Surge
 from surebayes.server.testmail import TESTER, is_test
+from surebayes.server.tls import TlsFiles
 from surebayes.server.turns import Turns
 
 Answer = TypeVar("Answer")
@@ -83,6 +85,13 @@ class Service(Answers):
         self.options = options
         self.log = Log(options.log_level) if log is None else log
         self.tokens = Tokens(options.tokens, options.users is not None, self.log) if options.tokens else None
+        self.allow = Networks.parse(options.allow)
+        self.sign_on = SignOn.parse(options.sign_on) if options.sign_on is not None else None
+        self.certificates = (
+            TlsFiles(options.tls_certificate, options.tls_key, options.tls_client_ca, self.log)
+            if options.tls_certificate is not None
+            else None
+        )
         self.counters = Counters()
         self.memory = RequestMemory(max(4 * options.max_size, 2**28))
         self.rate = Rate(options.request_rate)
@@ -354,6 +363,13 @@ class Service(Answers):
         self.counters.shadow.set(self.options.shadow)
         self.counters.surge.set(self.surge.jumped)
         self.counters.tagging.set(not self.options.shadow and self.surge.tags)
+
+    def certificate_expires(self) -> float:
+        """Return when the certificate of the ports expires; 0 without TLS."""
+        if self.certificates is None:
+            return 0.0
+        self.certificates.context()
+        return self.certificates.expires
 
     @property
     def _in_hand(self) -> int:

@@ -78,7 +78,7 @@ def test_verdicts_are_reported_and_taken_back(browser, service):
     page = browser.get("/mail")
     assert "Reported 1 message as spam." in page.text
     labelled = browser.get(f"/mail/message.json?number={latest['id']}").json()["row"]
-    assert (labelled["truth"], labelled["who"]) == ("spam", "page (admin)")
+    assert (labelled["truth"], labelled["who"]) == ("spam", "token 00aa8942")
     assert asked(service, lambda mine: mine.history(mail(2), 1))[0]["action"] == "learn"
     assert "Undone: 1 message" in browser.send("/mail/undo", {"report": report_of(page)}).text
     assert browser.get(f"/mail/message.json?number={latest['id']}").json()["row"]["truth"] is None

@@ -384,7 +384,10 @@ _METAVARS = {
     **dict.fromkeys(("max_fpr", "confidence", "min_precision", "reserve", "share", "train_size", "max_share"), "SHARE"),
     **dict.fromkeys(("http", "spamd", "milter"), "ADDR"),
     "timeout": "SECONDS",
-    "tokens": "FILE",
+    **dict.fromkeys(("tokens", "tls_certificate", "tls_key", "tls_client_ca"), "FILE"),
+    "allow": "NETWORKS",
+    "sign_on": "FIELD",
+    "socket_mode": "MODE",
     "delimiter": "CHAR",
 }
 

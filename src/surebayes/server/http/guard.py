@@ -8,18 +8,20 @@ from surebayes.errors import BadInput
 from surebayes.server.access import EVERYTHING, Grant, allows, is_own_host, is_same_origin
 from surebayes.server.address import is_local
 from surebayes.server.http.problems import HttpError
+from surebayes.server.http.protocol import CERTIFICATE
 from surebayes.server.service import Service
 
 
 def check(request: Request, service: Service, role: str) -> Grant:
     """Return the grant of a request; refuse one without the required role, or forged by a foreign page.
 
-    Without tokens this machine may do everything and all others nothing; with tokens every request needs one.
+    Without tokens this machine may do everything and all others nothing; with tokens every request needs one, or a
+    client certificate, or a proxy that has signed its visitor on.
     """
     check_source(request, service)
     granted = grant_of_sender(request, service)
     if not allows(granted.role, role):
-        raise _denied(service, 403, "role", f"This request needs the role {role}; the token has {granted.role}.")
+        raise _denied(service, 403, "role", f"This request needs the role {role}; yours is {granted.role}.")
     return granted
 
 
@@ -37,20 +39,50 @@ def check_source(request: Request, service: Service) -> None:
             raise _denied(
                 service, 403, "host", "Host must be localhost or a loopback address. Start the server with --tokens."
             )
-    service.rate.check("unix" if client is None else client.host)
+    name = signed_on(request, service)
+    service.rate.check(f"user {name}" if name else "unix" if client is None else client.host)
 
 
 def grant_of_sender(request: Request, service: Service) -> Grant:
-    """Return the grant of a request's sender: that of the token, everything without tokens."""
+    """Return the grant of a request's sender: by token, proxy or certificate; everything without tokens."""
     if service.tokens is None:
         return EVERYTHING
     token = _token(request.headers.get("authorization", ""), request.headers.get("password", ""))
-    granted = service.tokens.grant_of(token) if token else None
+    granted = service.tokens.grant_of(token) if token else grant_of_connection(request, service)
     if granted is None:
         raise _denied(
             service, 401, "token", "This request needs a token: send the header field Authorization: Bearer TOKEN."
         )
     return granted
+
+
+def grant_of_connection(request: Request, service: Service) -> Grant | None:
+    """Return the grant of a visitor whom a proxy has signed on, else that of the client's certificate, or None."""
+    assert service.tokens is not None
+    name = signed_on(request, service)
+    if name is None:
+        return service.tokens.grant_of_certificate(request.scope.get("state", {}).get(CERTIFICATE, ()))
+    granted = service.tokens.grant_of_user(name)
+    if granted is None:
+        raise _denied(
+            service, 403, "sign-on", f"{name[:128]!r} has no role here: the file of tokens needs a line user:NAME ROLE."
+        )
+    return granted
+
+
+def signed_on(request: Request, service: Service) -> str | None:
+    """Return the visitor's name from a trusted proxy; from any other address the field means nothing."""
+    if service.sign_on is None:
+        return None
+    try:
+        return service.sign_on.name_in(request.client or "", request.headers.getlist(service.sign_on.header))
+    except ValueError as error:
+        raise _denied(service, 400, "sign-on", str(error)) from None
+
+
+def author(grant: Grant, said: str | None) -> str | None:
+    """Return the author of a lesson: the name of the grant; without tokens the name that the client gives."""
+    return grant.name or said
 
 
 def person(service: Service, grant: Grant, *asked: str | None) -> str | None:

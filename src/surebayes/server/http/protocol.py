@@ -7,12 +7,16 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from surebayes.server.address import is_unix
 from surebayes.server.http.problems import problem_response
+from surebayes.server.tls import names_in
 
 MAX_HEAD = 65536
 """Bytes of request line and header fields; of a chunk's size and extensions; of trailers."""
 MAX_WAITING = 64
 """Pipelined requests that a connection may send before the first answer."""
+CERTIFICATE = "certificate"
+"""Names of the client's certificate, in the state of a request."""
 GRACE = 1.0
 """Seconds by which the reader of a body times out before the protocol."""
 
@@ -66,6 +70,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         super().connection_made(transport)
+        self._names = names_in(transport.get_extra_info("peercert"))
+        if self.client is None and not is_unix(transport):  # without an address it would count as a unix socket's
+            transport.abort()
         self.transport = _Gathered(transport, self.loop)  # type: ignore[assignment]
         self._start_timer()
 
@@ -97,6 +104,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Start the timer of a request that began in the same bytes as the end of the previous one."""
         super().on_message_begin()
+        if self._names:
+            self.scope["state"][CERTIFICATE] = self._names
         self._start_timer()
 
     def on_header(self, name: bytes, value: bytes) -> None:

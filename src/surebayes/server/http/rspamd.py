@@ -63,10 +63,12 @@ def _milter(mail: bytes, judgement: Judgement) -> dict[str, Any]:
     }
 
 
-async def learn(service: Service, mail: bytes, word: str, person: str | None) -> tuple[int, dict[str, Any]]:
+async def learn(
+    service: Service, mail: bytes, word: str, who: str | None, person: str | None
+) -> tuple[int, dict[str, Any]]:
     """Teach a message; return status and answer in rspamd's format."""
     label = service.class_named(word)
-    (outcome,) = await service.teach([mail], label, LISTENER, person, person)
+    (outcome,) = await service.teach([mail], label, LISTENER, who, person)
     if outcome == "already":
         return 208, {"error": f"the mail has been already learned as {word}, ignore it"}
     return 200, {"success": True}

@@ -6,7 +6,11 @@ import asyncio
 import contextlib
 from abc import ABC, abstractmethod
 
+from surebayes.server.access import EVERYTHING, Grant
+from surebayes.server.address import is_local, is_unix
+from surebayes.server.networks import address_of
 from surebayes.server.service import Service
+from surebayes.server.tls import names_in
 
 
 class MailListener(ABC):
@@ -41,6 +45,18 @@ class MailListener(ABC):
         self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Serve a client to the end; its task is in `busy` while an answer is due."""
+
+    def grant_of(self, writer: asyncio.StreamWriter) -> Grant:
+        """Return the grant of a client: by its certificate, else by its address; PermissionError for a stranger."""
+        service, peer = self.service, writer.get_extra_info("peername")
+        names = names_in(writer.get_extra_info("peercert"))
+        if service.tokens is not None and (known := service.tokens.grant_of_certificate(names)) is not None:
+            return known
+        if is_unix(writer.transport) or (peer is not None and is_local(peer)):
+            return EVERYTHING
+        if peer is not None and peer in service.allow:
+            return Grant("teach", None, str(address_of(peer[0])))
+        raise PermissionError("Only this machine, and the networks of the setting allow, may use this listener.")
 
     def closing(self) -> set[asyncio.Task[None]]:
         """Close idle connections; return all tasks, to wait for."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from surebayes.filter.persons import person_named
 from surebayes.filter.verdict import ascii_line
-from surebayes.server.address import is_local
 from surebayes.server.limits import Refused
 from surebayes.server.mail import milter
 from surebayes.server.mail.connections import MailListener
@@ -41,8 +40,7 @@ class MilterListener(MailListener):
         self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            if not is_local(writer.get_extra_info("peername")):
-                raise BadPacket("Only this machine may use this listener.")
+            self.grant_of(writer)
             await _Connection(self, task, reader, writer).run()
         except (ConnectionError, asyncio.IncompleteReadError, TimeoutError):
             return  # the mail server has disconnected

@@ -8,13 +8,14 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import ssl
 import struct
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from surebayes.errors import Busy
+from surebayes.errors import BadConfig, Busy
 from surebayes.server.address import Address
 from surebayes.server.mail.milter import ADD_HEADERS, CHANGE_HEADERS, QUARANTINE, length_of, packet
 from surebayes.server.marks import REQUIRED
@@ -36,7 +37,13 @@ class Link:
     detail: str
 
 
-def prove(listeners: dict[str, Address], folder: str, seconds: float = PATIENCE, token: str = "") -> Iterator[Link]:
+def prove(
+    listeners: dict[str, Address],
+    folder: str,
+    seconds: float = PATIENCE,
+    token: str = "",
+    certificate: str | None = None,
+) -> Iterator[Link]:
     """Test the loop through the given listeners; yield each link as it is tested.
 
     Parameters
@@ -49,13 +56,19 @@ def prove(listeners: dict[str, Address], folder: str, seconds: float = PATIENCE,
         Longest delay until a lesson is visible.
     token : str, optional
         Token for HTTP.
+    certificate : str, optional
+        File of the server's certificate, where its ports speak TLS.
     """
     try:
         mail, large = marked_mail(folder), marked_mail(folder, LARGE)
     except (OSError, Busy) as error:
         yield Link("signed", False, f"no key to sign the mail with: {error}")
         return
-    clients = {listener: _CLIENTS[listener](address, token) for listener, address in listeners.items()}
+    context = None if certificate is None else _trusting(certificate)
+    clients = {
+        listener: _CLIENTS[listener](address, token, None if listener == "milter" else context)
+        for listener, address in listeners.items()
+    }
     scores: dict[str, float] = {}
     for listener, address in listeners.items():
         for name, each in (("judges", mail), ("judges 1 MB", large)):
@@ -114,6 +127,18 @@ def _within(seconds: float, condition: Callable[[], bool]) -> bool:
 # ---------------------------------------------------------------------- one client for each listener
 
 
+def _trusting(certificate: str) -> ssl.SSLContext:
+    """Return a context that accepts the certificates of a file, whatever names they have."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    try:
+        context.load_verify_locations(certificate)
+    except (OSError, ValueError) as error:
+        raise BadConfig(f"The certificate {certificate} can't be read: {error}.") from None
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
 class Client(ABC):
     """A client of one listener, in the manner of a mail system.
 
@@ -123,15 +148,18 @@ class Client(ABC):
         Address of the listener.
     token : str
         Token for HTTP.
+    context : SSLContext, optional
+        For a port that speaks TLS.
     """
 
-    def __init__(self, address: Address, token: str = "") -> None:
-        self.address, self.token = address, token
+    def __init__(self, address: Address, token: str = "", context: ssl.SSLContext | None = None) -> None:
+        self.address, self.token, self.context = address, token, context
 
     def connect(self) -> socket.socket:
         """Return a connection."""
         if self.address.path is None:
-            return socket.create_connection((self.address.host, self.address.port), timeout=30)
+            port = socket.create_connection((self.address.host, self.address.port), timeout=30)
+            return port if self.context is None else self.context.wrap_socket(port)
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(30)
         connection.connect(self.address.path)
@@ -160,7 +188,8 @@ class SpamdClient(TeachingClient):
     def _ask(self, head: str, mail: bytes) -> bytes:
         with self.connect() as connection:
             connection.sendall(f"{head}Content-length: {len(mail)}\r\n\r\n".encode() + mail)
-            connection.shutdown(socket.SHUT_WR)
+            if self.context is None:
+                connection.shutdown(socket.SHUT_WR)
             reply = b"".join(iter(lambda: connection.recv(65536), b""))
         if b" 0 EX_OK" not in reply.partition(b"\r\n")[0]:
             raise ValueError(reply[:200].decode("ascii", "replace").strip() or "no answer")

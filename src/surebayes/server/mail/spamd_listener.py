@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 
 from surebayes.errors import exit_code
-from surebayes.server.address import is_local
+from surebayes.server.access import Grant, allows
 from surebayes.server.limits import Refused, TooLarge, TooSlow
 from surebayes.server.mail.connections import MailListener
 from surebayes.server.mail.spamd import (
@@ -37,14 +37,13 @@ class SpamdListener(MailListener):
         service, failed = self.service, False
         with service.memory.hold() as take:
             try:
-                if not is_local(writer.get_extra_info("peername")):
-                    raise PermissionError("Only this machine may use this listener.")
+                grant = self.grant_of(writer)
                 try:
                     async with asyncio.timeout(service.options.timeout):
                         request, message = await self._receive(task, reader, take)
                 except TimeoutError:
                     raise TooSlow(f"No complete request within {service.options.timeout:g} s.") from None
-                reply = await self._answer(request, message, take)
+                reply = await self._answer(request, message, grant, take)
             except asyncio.IncompleteReadError:
                 return  # the client has disconnected, or sent nothing
             except Exception as error:
@@ -70,32 +69,44 @@ class SpamdListener(MailListener):
             return request, b""
         return request, await _read_message(reader, request, data, take, self.service.options.max_size)
 
-    async def _answer(self, request: Request, message: bytes, take: Callable[[int], None]) -> bytes:
+    async def _answer(self, request: Request, message: bytes, grant: Grant, take: Callable[[int], None]) -> bytes:
         if request.method == "PING":
             return PONG
         if request.method == "SKIP":
             return b""
+        _check(grant, "teach" if request.method == "TELL" else "read")
+        person = self._person(request, grant)
         if request.compressed:
             message = await self.service.gathered(unpacked(message, self.service.options.max_size), take)
         if request.method == "TELL":
-            return await self._tell(request, message)
-        person = self.service.recipient(request.user)
+            return await self._tell(request, message, grant.name or person, person)
         return answer(request, message, await self.service.judge_mail(message, LISTENER, person))
 
-    async def _tell(self, request: Request, message: bytes) -> bytes:
-        person = self.service.recipient(request.user)
+    def _person(self, request: Request, grant: Grant) -> str | None:
+        """Return the person that a request names, if the grant allows it."""
+        named = self.service.recipient(request.user)
+        if grant.person is not None and named not in (None, grant.person):
+            raise PermissionError("This certificate is for another person.")
+        return named or grant.person
+
+    async def _tell(self, request: Request, message: bytes, who: str | None, person: str | None) -> bytes:
         if "local" in request.set and "local" in request.remove:
             raise BadRequest("Unable to set local and remove local in the same operation.")
         if "local" in request.set:
             if not request.message_class:
                 raise BadRequest("(TELL with Set needs Message-class: spam or ham)")
             label = self.service.class_named(request.message_class)
-            (outcome,) = await self.service.teach([message], label, LISTENER, person, person)
+            (outcome,) = await self.service.teach([message], label, LISTENER, who, person)
             return tell_reply(outcome != "already", False)
         if "local" in request.remove:
-            (outcome,) = await self.service.forget([message], LISTENER, person, person)
+            (outcome,) = await self.service.forget([message], LISTENER, who, person)
             return tell_reply(False, outcome == "forgotten")
         return tell_reply(False, False)  # reports to other services are not supported
+
+
+def _check(grant: Grant, role: str) -> None:
+    if not allows(grant.role, role):
+        raise PermissionError(f"This request needs the role {role}; the certificate has {grant.role}.")
 
 
 async def _read_head(reader: asyncio.StreamReader) -> tuple[Request, bytearray]:
@@ -148,6 +159,7 @@ async def _swallow(reader: asyncio.StreamReader, size: int | None) -> None:
 async def _rest(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Wait a moment for the client to close: closing with unread bytes would discard the reply."""
     with contextlib.suppress(TimeoutError, OSError):
-        writer.write_eof()
+        if writer.can_write_eof():
+            writer.write_eof()
         async with asyncio.timeout(0.5):
             await _swallow(reader, None)

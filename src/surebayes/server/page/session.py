@@ -40,10 +40,13 @@ class Visitor:
         The only person that they may act for.
     nonce : str
         Nonce that binds their forms.
-    by : {"cookie", "header", "machine"}
-        Authentication: by sign-in, by the header of a program, or by their address on this machine.
+    by : {"cookie", "header", "machine", "connection"}
+        Authentication: by sign-in, by the header of a program, by their address on this machine, or by a proxy or
+        client certificate.
     is_new : bool
         Whether the cookie of `nonce` has yet to be sent.
+    name : str or None
+        The author of their lessons in the history.
     """
 
     role: str
@@ -51,6 +54,7 @@ class Visitor:
     nonce: str
     by: str
     is_new: bool = False
+    name: str | None = None
 
     def may(self, role: str) -> bool:
         """Return whether their role includes another one."""
@@ -60,18 +64,21 @@ class Visitor:
 def visitor_of(request: Request, service: Service) -> Visitor:
     """Return the visitor; raise HttpError for a page of another site, another machine or another host name."""
     guard.check_source(request, service)
-    if request.headers.get("authorization"):
-        sender = guard.grant_of_sender(request, service)
-        return Visitor(sender.role, sender.person, "", "header")
+    if request.headers.get("authorization") and guard.signed_on(request, service) is None:
+        program = guard.grant_of_sender(request, service)
+        return Visitor(program.role, program.person, "", "header", name=program.name)
+    nonce = _nonce(request, service)
     if service.tokens is None:
-        nonce = _nonce(request, service)
         return Visitor("admin", None, nonce or secrets.token_hex(16), "machine", not nonce)
+    sender = guard.grant_of_connection(request, service)
+    if sender is not None:
+        nonce_now = nonce or secrets.token_hex(16)
+        return Visitor(sender.role, sender.person, nonce_now, "connection", not nonce, sender.name)
     parts = opened(service, "session", request.cookies.get(SIGNED_IN, ""))
     if len(parts) == 3 and time.time() < float(parts[2]) + HOURS * 3600 and parts[0] not in service.options.ended:
         grant = service.tokens.grant_of_digest(parts[1])
         if grant is not None:
-            return Visitor(grant.role, grant.person, parts[0], "cookie")
-    nonce = _nonce(request, service)
+            return Visitor(grant.role, grant.person, parts[0], "cookie", name=grant.name)
     return Visitor("", None, nonce or secrets.token_hex(16), "machine", not nonce)
 
 

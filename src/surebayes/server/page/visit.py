@@ -51,7 +51,7 @@ class Visit:
     @property
     def who(self) -> str:
         """The teacher in the history."""
-        return self.visitor.person or f"page ({self.visitor.role})"
+        return self.visitor.name or self.visitor.person or f"page ({self.visitor.role})"
 
     @property
     def as_json(self) -> bool:

@@ -12,12 +12,14 @@ import tempfile
 import time
 from typing import Any
 
-from surebayes.errors import NoModel, exit_code
+from surebayes.errors import BadConfig, NoModel, exit_code
 from surebayes.filter.filter import is_filter
 from surebayes.server.access import read_tokens
-from surebayes.server.address import bind, handed_over, unlink
+from surebayes.server.address import Address, bind, handed_over, mode_of, unlink
 from surebayes.server.log import Log
+from surebayes.server.networks import Networks, SignOn
 from surebayes.server.options import Options
+from surebayes.server.tls import TlsFiles
 
 STARTS_A_MINUTE = 10
 """Restarts of workers in a minute before the server gives up."""
@@ -27,14 +29,16 @@ def serve(options: Options) -> int:
     """Serve until a signal to stop; return the exit code."""
     if not is_filter(options.model):
         raise NoModel(f"No filter in {options.model!r}. Create one with `surebayes train -m {options.model}`.")
-    if options.tokens:
-        read_tokens(options.tokens, options.users is not None)
+    _check(options)
+    mode = mode_of(options.socket_mode)
     sockets = handed_over()
-    bound = {}
-    for listener, address in options.listeners.items():
+    bound: list[Address] = []
+    for listener, where in options.listeners.items():
         if listener not in sockets:
-            sockets[listener] = [bind(address)]
-            bound[listener] = address
+            sockets[listener] = []
+            for address in where:
+                sockets[listener].append(bind(address, mode))
+                bound.append(address)
     log = Log(options.log_level)
     for listener, socks in sockets.items():
         log.always("listening", door=listener, at=[_name(sock) for sock in socks])
@@ -48,8 +52,25 @@ def serve(options: Options) -> int:
         for socks in sockets.values():
             for sock in socks:
                 sock.close()
-        for address in bound.values():
+        for address in bound:
             unlink(address)
+
+
+def _check(options: Options) -> None:
+    """Check the settings of access before anything listens; an administrator is present to correct them."""
+    if options.tokens:
+        read_tokens(options.tokens, options.users is not None)
+    Networks.parse(options.allow)
+    if options.sign_on is not None:
+        SignOn.parse(options.sign_on)
+    for name, value in (("sign_on", options.sign_on), ("tls_client_ca", options.tls_client_ca)):
+        if value is not None and not options.tokens:
+            raise BadConfig(f"{name} needs --tokens FILE: its lines have the roles of users and certificates.")
+    for name, value in (("tls_key", options.tls_key), ("tls_client_ca", options.tls_client_ca)):
+        if value is not None and options.tls_certificate is None:
+            raise BadConfig(f"{name} needs --tls-certificate FILE, the certificate of the server.")
+    if options.tls_certificate is not None:
+        TlsFiles(options.tls_certificate, options.tls_key, options.tls_client_ca)
 
 
 def _name(sock: socket.socket) -> str:

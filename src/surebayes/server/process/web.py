@@ -116,6 +116,8 @@ def _of_endpoint(service: Service, endpoint: Endpoint) -> Granted:
             guard.check_for_all(service, grant)
         asked = query.pop("user", None), request.headers.get("x-surebayes-user")
         person = guard.person(service, grant, *asked)
+        if "who" in endpoint.parameters:
+            query["who"] = guard.author(grant, query.get("who"))
         if endpoint.method == "GET":
             return _json(await endpoint.answer(Call(service, query, person)))
         with service.memory.hold() as take:
@@ -176,7 +178,9 @@ def _for_rspamd(service: Service) -> list[tuple[str, str, Granted]]:
         async def learn(request: Request, grant: Grant) -> Response:
             person = person_of(request, grant)
             with service.memory.hold() as take:
-                status, answer = await rspamd.learn(service, await mail_of(request, take), word, person)
+                status, answer = await rspamd.learn(
+                    service, await mail_of(request, take), word, guard.author(grant, person), person
+                )
                 return _json(answer, status)
 
         return learn

@@ -20,10 +20,13 @@ from surebayes.server.mail.spamd_listener import SpamdListener
 from surebayes.server.options import Options
 from surebayes.server.process.web import application
 from surebayes.server.service import Service
+from surebayes.server.tls import Gate
 
 GRACE = 20
 """Seconds for running requests to finish after the signal to stop."""
 
+LIMIT = 1 << 17
+"""Bytes that SPAMD and milter read ahead."""
 OBJECTS = 20_000
 """Allocations between runs of the garbage collector."""
 
@@ -71,12 +74,14 @@ async def _serve(service: Service, sockets: dict[str, list[socket.socket]], read
         loop.add_signal_handler(number, stop.set)
     listeners: list[SpamdListener | MilterListener] = []
     servers: list[asyncio.Server] = []
+    gates = {name: Gate(service.certificates, _count(service, name)) for name in ("http", "spamd")
+             } if service.certificates is not None else {}  # fmt: skip
     for name, make in (("spamd", SpamdListener), ("milter", MilterListener)):
         for sock in sockets.get(name, ()):
             listener = make(service)
             listeners.append(listener)
-            servers.append(await asyncio.start_server(listener, sock=sock, limit=1 << 17))
-    web = _web(service) if sockets.get("http") else None
+            servers.append(await loop.create_server(_secured(gates.get(name), sock, _streams(listener)), sock=sock))
+    web = _Web(_web_config(service), gates.get("http")) if sockets.get("http") else None
     serving = asyncio.create_task(web.serve(sockets["http"])) if web else None
     while web and serving and not web.started and not serving.done():
         await asyncio.sleep(0.01)
@@ -86,6 +91,8 @@ async def _serve(service: Service, sockets: dict[str, list[socket.socket]], read
     service.log("info", "stopping")
     for server in servers:
         server.close()
+    for gate in gates.values():
+        gate.close()
     if web and serving:
         web.should_exit = True
         await serving
@@ -106,21 +113,62 @@ async def _finish(listeners: list[SpamdListener | MilterListener]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def _count(service: Service, name: str) -> Callable[[str], None]:
+    return lambda reason: service.counters.refused.labels(name, reason).inc()
+
+
+def _streams(listener: SpamdListener | MilterListener) -> Callable[[], asyncio.Protocol]:
+    """Return a factory of protocols that serve a connection as a pair of streams."""
+    return lambda: _Streams(asyncio.StreamReader(LIMIT), listener)
+
+
+class _Streams(asyncio.StreamReaderProtocol):
+    def eof_received(self) -> bool:
+        """Keep the connection open for the answer to a client that has sent all, also over TLS."""
+        super().eof_received()
+        return True
+
+
+def _secured(gate: Gate | None, sock: socket.socket, make: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a factory of protocols for a socket: over TLS if there are certificates and the socket is a port."""
+    return make if gate is None or sock.family == socket.AF_UNIX else gate.around(make)
+
+
 class _Web(uvicorn.Server):
+    """uvicorn's server, which listens at ports over TLS and at unix sockets, and leaves signals to the worker."""
+
+    def __init__(self, config: uvicorn.Config, gate: Gate | None) -> None:
+        super().__init__(config)
+        self._gate = gate
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to the worker, which closes the other listeners too."""
         yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen at the sockets."""
+        await self.lifespan.startup()
 
-def _web(service: Service) -> _Web:
+        def make() -> asyncio.Protocol:
+            protocol: Any = self.config.http_protocol_class
+            return protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)  # type: ignore[no-any-return]
+
+        loop = asyncio.get_running_loop()
+        self.servers = [
+            await loop.create_server(_secured(self._gate, sock, make), sock=sock, backlog=self.config.backlog)
+            for sock in sockets or ()
+        ]
+        self.started = True
+
+
+def _web_config(service: Service) -> uvicorn.Config:
     class Protocol(BoundedProtocol):
         seconds = service.options.timeout
         most_body = service.options.max_size + 2**20
 
-    config = uvicorn.Config(
+    return uvicorn.Config(
         application(service), http=Protocol, ws="none", lifespan="off", loop="asyncio", log_config=None,
         access_log=False, proxy_headers=False, server_header=False, timeout_keep_alive=30,
         timeout_graceful_shutdown=GRACE,
     )  # fmt: skip
-    return _Web(config)
