@@ -7,7 +7,7 @@ STAMP := $(VENV)/.surebayes-tools
 KERNELS := $(VENV)/.surebayes-kernels
 
 .PHONY: setup demo kernels quick generated test test-slow test-scikit-learn test-faults test-spark test-integration test-page test-postgres check bench
-.PHONY: bench-cluster clean sanitize fuzz fuzz-kernels build/sanitize bench-peers format-c docs dist test-sdist test-site changelog bench-check newcomer
+.PHONY: bench-cluster clean sanitize fuzz fuzz-kernels build/sanitize bench-peers format-c docs dist test-sdist test-site changelog bench-check newcomer lock deb test-package
 
 # The C code: a kernel is one file, or a folder of files of one idea each.
 KERNEL_FILES := $(wildcard src/surebayes/kernels/*.[ch] src/surebayes/kernels/*/*.[ch])
@@ -146,6 +146,34 @@ dist: setup
 SDIST_TESTS ?= tests
 test-sdist: dist
 	$(BIN)/python tools/check_sdist.py dist $(SDIST_TESTS)
+
+# ---- the Debian package and the container: packaging/
+
+PACKAGE_TOOLS := build/package-tools
+SYSTEM_PYTHON ?= /usr/bin/python3
+
+$(PACKAGE_TOOLS)/.ready:
+	$(SYSTEM_PYTHON) -m venv $(PACKAGE_TOOLS)
+	$(PACKAGE_TOOLS)/bin/pip install --quiet --disable-pip-version-check build cyclonedx-bom pip-tools
+	touch $@
+
+# The versions that packages have, with hashes, for the Python of this system: after a change of dependencies, or to take updates in.
+lock: $(PACKAGE_TOOLS)/.ready
+	$(PACKAGE_TOOLS)/bin/pip-compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+	  --no-emit-options --strip-extras --no-annotate --no-header --extra server --extra receipts -o packaging/requirements.lock pyproject.toml
+
+# A Debian package for this system's release, into dist/.
+deb: setup $(PACKAGE_TOOLS)/.ready
+	rm -rf build/wheel && $(BIN)/python tools/man_pages.py
+	$(BIN)/python -m build --wheel --outdir build/wheel .
+	rm -rf build/deb && TOOLS=$(PACKAGE_TOOLS) sh packaging/build_deb.sh build/wheel/*.whl build/deb
+	mkdir -p dist && cp build/deb/*.deb dist/
+
+# Installed, configured, trained, served, upgraded, downgraded, removed and purged in a clean Debian. Needs root and debootstrap.
+test-package: deb
+	rm -rf build/before && dpkg-deb -R build/deb/*.deb build/before && sed -i 's/^Version: .*/Version: 0.0.1/' build/before/DEBIAN/control
+	dpkg-deb --root-owner-group -Zzstd -z1 --build build/before build/before.deb && rm -rf build/before
+	$(SYSTEM_PYTHON) packaging/test_package.py build/before.deb build/deb/*.deb
 
 # What the next release would say; with VERSION=1.2.0 CHANGELOG.md and CITATION.cff are written for it.
 changelog: setup

@@ -5,7 +5,8 @@
 A site is trained on synthetic mails; a process then lends layers as `surebayes serve --users` does. Each person teaches
 one mail (a new layer), then another one (the layer opened again, where it was closed meanwhile), then has one judged.
 At last the site is taught between the lessons of persons, so that layers have to find its new tables. Memory is the
-growth of what the process has resident (RSS) above the site alone; CPU time is that of all threads.
+growth of what the process has resident (RSS) above the site alone; CPU time is that of all threads; bytes on disk are
+blocks of the file system, for each person.
 """
 
 import argparse
@@ -53,6 +54,11 @@ def resident() -> float:
     return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS"))
 
 
+def on_disk(folder: str) -> int:
+    """Return the bytes that the files of a folder take on disk."""
+    return sum(path.lstat().st_blocks * 512 for path in Path(folder).rglob("*"))
+
+
 @contextlib.contextmanager
 def site_of(mails: int, words: list[str]) -> Iterator[str]:
     """Yield the folder of a trained site; it is trained by a process of its own, whose memory is not measured."""
@@ -87,7 +93,7 @@ def measured(persons: int, most: int, mails: int) -> list[dict[str, float | str]
             rows.append({
                 "stage": name, "persons": persons, "open": len(layers), "MB above the site": above,
                 "MB a layer": above / max(len(layers), 1), "CPU ms": cpu, "median ms": statistics.median(times),
-                "worst ms": max(times),
+                "worst ms": max(times), "kB on disk": on_disk(users) / persons / 1000,
             })  # fmt: skip
 
         def teach(person: int, turn: int) -> None:
