@@ -111,6 +111,27 @@ def test_a_lesson_is_counted_once_whatever_is_sent_again(two, server, monkeypatc
     assert_alike(a, b)
 
 
+def test_a_lesson_that_changed_nothing_is_not_repeated_either(two, server, monkeypatch):
+    """It came to no row, and the host died before it removed the lesson: the message is another host's now."""
+    a, b = two
+    server.stop()
+    a.forget(MAILS[70][0])
+    back(server)
+
+    def dies(*_):
+        raise OSError("killed here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(outbox.Outbox, "remove", dies)
+        with pytest.raises(OSError, match="killed"):
+            hosts.sync(a._session)
+    assert b.teach(MAILS[70][0], "ham") == "learnt"
+    hosts.sync(a._session)
+    assert waiting(a) == 0
+    assert a.forget(MAILS[70][0]) == "forgotten"
+    assert_alike(a, b)
+
+
 @pytest.mark.parametrize("arrived", [True, False])
 def test_a_commit_that_is_cut_off_counts_once(two, server, monkeypatch, arrived):
     a, b = two
@@ -254,7 +275,9 @@ def test_judging_uses_the_files_while_a_commit_hangs(two):
     thread.start()
     ready.wait()
     try:
+        began = time.monotonic()
         assert a.judge(MAILS[0][0]).score == expected
+        assert time.monotonic() - began < 15
     finally:
         stop.set()
         thread.join()

@@ -332,6 +332,16 @@ def test_a_database_restored_from_an_older_copy_is_noticed(two, server, url):
     assert a.teach(MAILS[61][0], MAILS[61][1]) == "learnt"
 
 
+def test_other_rows_than_those_of_the_copy_are_noticed(two, server, url):
+    a, _b = two
+    last = a._session.reading().last()
+    server.sql(database_of(url), f"UPDATE surebayes.events SET chain = chain + 1 WHERE seq = {last}")
+    with pytest.raises(BadModel, match="is not the one"):
+        a.teach(MAILS[61][0], MAILS[61][1])
+    server.sql(database_of(url), f"UPDATE surebayes.events SET chain = chain - 1 WHERE seq = {last}")
+    assert a.teach(MAILS[61][0], MAILS[61][1]) == "learnt"
+
+
 def test_a_damaged_row_in_the_database_is_refused(two, server, url):
     a, b = two
     row = a._session.reading().last() + 1
