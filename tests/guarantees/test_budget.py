@@ -251,3 +251,14 @@ def test_bounds_in_words_contain_the_bounds(rates, digits):
     assert high >= rates[1] * (1 - 1e-9) - 1e-12
     assert low >= rates[0] * (1 - 10.0 ** (1 - digits)) - 1e-9
     assert high <= rates[1] * (1 + 10.0 ** (1 - digits)) + 1e-9
+
+
+@pytest.mark.parametrize("alarm", [math.nan, "no", None, 2, -1, []])
+def test_what_is_no_truth_value_changes_nothing(alarm):
+    budget = AlarmBudget(rate=0.01, burst=2)
+    budget.record(np.True_)
+    budget.record(0)
+    before = copy.copy(budget)
+    with pytest.raises(ValueError, match="alarm must be true"):
+        budget.record(alarm)
+    assert (budget.debt, budget.negatives, budget.alarms) == (before.debt, 2, 1)

@@ -187,6 +187,8 @@ class AlarmBudget:
         alarm : bool
             Whether it was flagged.
         """
+        if alarm not in (0, 1):
+            raise ValueError(f"alarm must be true (or 1) or false (or 0). Got {alarm!r}.")
         flagged = bool(alarm)
         self._debt_units = max(self._debt_units - self._rate_units, 0) + flagged * UNITS_OF_ONE
         self.negatives += 1
