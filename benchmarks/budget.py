@@ -7,11 +7,11 @@ Run it (it needs the corpora in the folder that SUREBAYES_DATA names):
     python benchmarks/budget.py --scores scores.npz      (keeps the streams' scores for the next time)
     python benchmarks/budget.py --cost          (no corpora: what remembering verdicts costs `surebayes filter`)
 
-A filter judges every mail before it learns it. The first third warms up the threshold; the figures are for the rest.
-Truths are told at once, 100 or 500 mails late, or only as users tell them: a false alarm is rescued at once, and what
-nobody complains about counts as good 500 mails later, missed spam included; the threshold then stays where the warm-up
-left it. `worst stretch` is the largest value of alarms - rate x n over all stretches of n known good mails: the burst,
-and the false alarms that were in flight when a mail was judged, are its bound.
+A filter judges every message before learning it. The first third warms up the threshold; the figures are for the rest.
+Labels arrive at once, 100 or 500 messages late, or only from complaints: a false alarm is rescued at once, and messages
+without a complaint count as good 500 messages later, missed spam included; the threshold then stays as the warm-up left
+it. `worst stretch` is the largest value of alarms - rate x n over all stretches of n known good messages; its bound is
+the burst, plus the false alarms in flight when a message was judged.
 """
 
 import argparse
@@ -155,15 +155,15 @@ class Run:
 
 
 def table(streams):
-    """Build the Markdown table of all corpora, promises and ways to tell truths."""
+    """Build the Markdown table of all corpora, promises and delays of labels."""
     lines = [
         "| | promise | labels | false alarms | rate | worst stretch | bound | recall | mute |",
         "|---|---:|---|---:|---:|---:|---:|---:|---:|",
     ]
     words = {
         "told": "known at once",
-        "late": f"{LATE} mails late",
-        "later": f"{MUCH_LATER} mails late",
+        "late": f"{LATE} messages late",
+        "later": f"{MUCH_LATER} messages late",
         "silence": "rescues and silence",
     }
     for name, (y, scores) in streams.items():
@@ -253,12 +253,12 @@ def over_time(axes, y, learning, stopped, rate=0.01):
     fixed = stopped[start:] > order_statistic_threshold(held, rate, 0.95)[0]
     renewed = renewed_flags(y, learning, start, rate)
     budget = Run(y, learning, rate, "told", start).flagged
-    axes.set(xlabel="good mails of the last third", ylabel="false alarms so far")
+    axes.set(xlabel="good messages of the last third", ylabel="false alarms so far")
     axes.set_title("SpamAssassin, 1%", fontsize="medium", loc="left")
     count = np.arange(1, int(ham.sum()) + 1)
     for name, flags, colour in (
         ("fixed: certified once on the second third", fixed, "tab:red"),
-        ("renewed after every mail", renewed, "tab:orange"),
+        ("renewed after every message", renewed, "tab:orange"),
         ("budget", budget, "tab:blue"),
     ):
         recall = flags[y[start:]].mean()
@@ -269,7 +269,7 @@ def over_time(axes, y, learning, stopped, rate=0.01):
 
 
 def renewed_flags(y, scores, start, rate, confidence=0.95):
-    """Flag by the order statistic over the good mails known last."""
+    """Flag by the order statistic over the latest known good messages."""
     calibration, flags = PrequentialThreshold(rate, confidence), np.zeros(len(y) - start, bool)
     for i, (score, spam) in enumerate(zip(scores.tolist(), y.tolist())):
         if i >= start:
@@ -314,7 +314,7 @@ def draw_hostile(y, scores, path, rate=0.01, window=300):
     after[: turn + during.size] = False
     before = run.flagged[:turn][run.y[:turn]].mean()
     return (
-        f"{attacked:,} good mails look like spam: {false} false alarms in {int(ham.sum()):,} good mails "
+        f"{attacked:,} good messages look like spam: {false} false alarms in {int(ham.sum()):,} good messages "
         f"(bound {BURST + rate * ham.sum():.0f}); recall {before:.3f} before, {run.flagged[after].mean():.3f} after; "
         f"mute {run.mute / len(run.y):.1%} of the time"
     )

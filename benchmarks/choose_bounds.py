@@ -91,13 +91,13 @@ def mail_parts() -> Iterator[Part]:
         for seed in (None, 0, 1, BY_CHANCE):
             wrong = "" if seed is None else ", 5% wrong by chance" if seed == BY_CHANCE else f", 5% wrong ({seed})"
             yield part(f"{name}, first third{wrong}", name, at < third, name, at >= third, seed)
-        yield part(f"{name}, 600 mails", name, (at >= third - 600) & (at < third), name, at >= third)
+        yield part(f"{name}, 600 messages", name, (at >= third - 600) & (at < third), name, at >= third)
     received = np.array(streams["spamassassin"][2]["received"], float)
     until, since = (calendar.timegm((2002, month, 1, 0, 0, 0, 0, 0, 0)) for month in (8, 9))
     yield part("spamassassin by month", "spamassassin", received < until, "spamassassin", received >= since)
     persons = np.array(streams["enron_spam"][2]["part"], int)
-    yield part("enron_spam, persons 1 to 3", "enron_spam", persons <= 3, "enron_spam", persons > 3, most=MOST)
-    yield part("enron_spam, persons 4 to 6", "enron_spam", persons > 3, "enron_spam", persons <= 3, most=MOST)
+    yield part("enron_spam, people 1 to 3", "enron_spam", persons <= 3, "enron_spam", persons > 3, most=MOST)
+    yield part("enron_spam, people 4 to 6", "enron_spam", persons > 3, "enron_spam", persons <= 3, most=MOST)
     folds = np.array(streams["lingspam"][2]["part"], int)
     yield part("lingspam, parts 1 to 5", "lingspam", folds <= 5, "lingspam", folds > 5)
     yield part("lingspam, parts 6 to 10", "lingspam", folds > 5, "lingspam", folds <= 5)

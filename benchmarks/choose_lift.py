@@ -11,15 +11,15 @@ alarms holds for any of them; what they change is recall. The rule: **of the can
 recall, the one whose filter is mute for 1% of the time or more in the fewest runs**. (A first rule went by these runs
 alone, and picked the candidate with the lowest recall of all.)
 
-It picks .6 and 1. That is *not* the default: on SpamAssassin and Enron-Spam, looked at once with it, recall with every
-truth told at once falls from .984 to .968 (Enron-Spam, 1%) and from .946 to .934 (.1%). These streams are harder than
+It picks .6 and 1. That is *not* the default: on SpamAssassin and Enron-Spam, measured once with it, recall with
+immediate labels falls from .984 to .968 (Enron-Spam, 1%) and from .946 to .934 (.1%). These streams are harder than
 mail: the best threshold in hindsight finds little more than half of the positives at .1%, and budgets are spent often.
 
 Streams: SMS in the order of the collection; Reuters in the order of its ids, two topics each against the rest; the
 newsgroups in the order of time, four branches each against the rest; and drawn ones, normal scores whose negatives
 come nearer to the positives little by little, at once, or in waves. Of texts, an online `ViewPool("text")` judges each
 before it learns it. SpamAssassin and Enron-Spam, on which `budget.py` reports, are not among them. Runs: each stream at
-1% and .1% with truths told at once, 100 and 500 documents late, and as rescues and silence.
+1% and .1% with labels at once, 100 and 500 documents late, and as rescues and silence.
 """
 
 import argparse
@@ -130,7 +130,7 @@ def compare_anticipation(made):
     """Print what it changes that answers in flight lift the threshold in advance."""
     for Quick.anticipates in (False, True):
         recall, mute = measured(made, budget.LIFTED_SHARE, budget.LIFTED_POWER)
-        ways = ", ".join(f"{mean:.4f} {truths}" for truths, mean in zip(TRUTHS, recall.mean(axis=(0, 1))))
+        ways = ", ".join(f"{mean:.4f} {delay}" for delay, mean in zip(TRUTHS, recall.mean(axis=(0, 1))))
         print(f"anticipated: {Quick.anticipates}; mute 1% or more in {(mute >= MUTE).sum()} of {mute.size}; {ways}")
 
 
@@ -143,7 +143,7 @@ def main():
     if arguments.in_flight:
         compare_anticipation(made)
         return
-    print("| share | power | runs mute 1% or more | mean recall | told at once | 100 late | 500 late | silence |")
+    print("| share | power | runs mute 1% or more | mean recall | at once | 100 late | 500 late | silence |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|")
     results = {}
     for share, power in product(SHARES, POWERS):

@@ -47,9 +47,8 @@ classes has no stage on log-odds, and nothing is chosen for it. On the documents
 ten folds, three of Reuters with all of its ten topics, and Reuters once more in the order of time, its latest third
 judging, because that is how its test documents follow. The rule, written before it was run but after glances at single
 stages on the same documents: as for the views, but recall at 0.1% false positives counts too, a tenth of AUC_0.1: a
-set's distance from the best on a corpus is the larger of what it lacks in AUC_0.1 and a tenth of what it lacks in
-recall. Sets whose CPU is within a twentieth of the least are equally cheap: of these the one with the smallest
-distance.
+set's distance from the best on a corpus is the larger of its loss of AUC_0.1 and a tenth of its loss of recall. Sets
+whose CPU is within a twentieth of the least are equally cheap: of these, the one with the smallest distance wins.
 
 Folds: by which documents the experts of text are weighed, together with the second stages that were nearly chosen and
 with how hard the stack of two classes is held back. Either one third is held out, or each of three thirds in turn, so
@@ -500,7 +499,7 @@ def thirds(labels: np.ndarray) -> np.ndarray:
 
 
 def in_turn(case: Case, view: ViewSpec, expert: ExpertSpec, train: list, labels: np.ndarray, judge: list) -> tuple:
-    """Return an expert's scores of all training documents, each by one that had not learnt it, of others; CPU."""
+    """Return an expert's out-of-fold scores of all training documents, its scores of the test documents, and CPU."""
     fold, out, spent = thirds(labels), None, []
     known = array("q", labels)
     engine = engine_of(case, view, expert)

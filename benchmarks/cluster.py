@@ -3,11 +3,11 @@
 curve      CPU time a document and peak memory of cluster.fit by two processes, from few documents to many, beside
            scikit-learn's CountVectorizer + MultinomialNB on a tenth of them; written to docs/scale/measured.json
 overhead   the CPU time of Dask and of Spark over plain processes on the same parts, start-up excluded; same file
-mail       `surebayes train --views words --no-journal` on two mailboxes of invented mails, end to end, beside
+mail       `surebayes train --views words --no-journal` on two mailboxes of synthetic mail, end to end, and
            scikit-learn's CountVectorizer + MultinomialNB on a tenth of the same decoded texts; same file
-pools      CPU time a document, peak memory and size of ViewPool("mail") by two processes on the same mails; same file
-judging    peak memory of `surebayes classify --jobs 2` on few mails and on eight times as many, in four formats; same
-           file
+pools      CPU time per document, peak memory and size of ViewPool("mail") by two processes on the same mail; same file
+judging    peak memory of `surebayes classify --jobs 2` on few messages and on eight times as many, in four formats;
+           same file
 draw       the curves into docs/images/scale.png
 
 The documents are invented: 60 common words each and 80 of a tail that grows as the vocabulary of mail does.
@@ -160,7 +160,7 @@ def curve(folder, sizes):
 
 
 def overhead(folder, n, engines):
-    """Measure engines on the same parts; what others took on as many documents stays."""
+    """Measure engines on the same parts; results of the remaining engines for as many documents stay."""
     from surebayes import cluster
 
     parts = written(folder, n)
@@ -185,7 +185,7 @@ def _with_dask(parts):
 
     from surebayes import cluster
 
-    # Workers sample their own stacks and hand every freed page back at once unless told otherwise: CPU for nothing.
+    # By default workers sample their stacks and return every freed page at once, which wastes CPU.
     settings = {"distributed.worker.profile.enabled": False, "distributed.nanny.pre-spawn-environ": {}}
     with (
         dask.config.set(settings),
@@ -241,7 +241,7 @@ HEAD = (
 
 
 def bodies(first, n):
-    """Return n invented bodies of mails from number `first` on, their labels, and the numbers of their rare words."""
+    """Return n synthetic message bodies from number `first` on, their labels, and the numbers of their rare words."""
     generator = np.random.default_rng([11, first])
     labels = generator.integers(0, 2, n)
     common = (generator.random((n, 10, 22)) ** 3 * 20_000).astype(np.int64) + 300 * labels[:, None, None]
@@ -251,7 +251,7 @@ def bodies(first, n):
 
 
 def mailboxes(folder, n):
-    """Write n mails to ham.mbox and spam.mbox unless they are there; return how many rare words they have."""
+    """Write n messages to ham.mbox and spam.mbox unless they exist; return the number of their rare words."""
     done = Path(folder) / f"mails-{n}.json"
     if not done.exists():
         rare = np.empty(0, np.int64)
@@ -267,7 +267,7 @@ def mailboxes(folder, n):
 
 
 def peer_of_mails(n):
-    """Fit scikit-learn's pair on the decoded texts of n mails; print what it took."""
+    """Fit scikit-learn's pair on the decoded texts of n messages; print time and memory."""
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.naive_bayes import MultinomialNB
 
@@ -291,7 +291,7 @@ def mail(folder, n):
     print(costs, flush=True)
     tenth = in_process("peer_of_mails", folder, n // 10)
     print("scikit-learn:", tenth, flush=True)
-    print(f"times as fast: {10 * tenth['wall'] / wall:.1f} by the clock, {10 * tenth['cpu'] / cpu:.1f} in CPU time")
+    print(f"times as fast: {10 * tenth['wall'] / wall:.1f} in wall-clock, {10 * tenth['cpu'] / cpu:.1f} in CPU time")
     record(mail=costs | {"peer": tenth, "load": os.getloadavg()[0]})
 
 
@@ -301,7 +301,7 @@ POOL_PART = 2_500
 
 
 def mail_parts(folder, n):
-    """Write n invented mails in parts; return the parts."""
+    """Write n synthetic messages in parts; return the parts."""
     parts = []
     for first in range(0, n, POOL_PART):
         path = Path(folder) / f"mails-{first:09}.pickle"
@@ -315,7 +315,7 @@ def mail_parts(folder, n):
 
 
 def pool_point(folder, n):
-    """Fit a ViewPool on n mails by two processes; print what it took, and how large the model and an answer are."""
+    """Fit a ViewPool on n messages by two processes; print time, memory, and the sizes of the model and an answer."""
     import surebayes as sb
     from surebayes import cluster
     from surebayes.cluster.pool_fits import Counting
@@ -345,7 +345,7 @@ def pools(folder, sizes):
 
 
 def in_formats(folder, n):
-    """Write n invented mails as a mailbox, a Maildir, JSON lines and Parquet; return the arguments that name each."""
+    """Write n synthetic messages as a mailbox, a Maildir, JSON lines and Parquet; return the arguments for each."""
     import pandas as pd
 
     mails = []

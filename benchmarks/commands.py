@@ -4,9 +4,9 @@ Run it (half a minute):
 
     python benchmarks/commands.py
 
-The filter is trained on invented mail; every command is started anew for each mail, as a mail server does. The median
-of nine runs of either counts. A ratio is ours / a bare Python. The package is run from where it is installed: an
-editable installation pays a little more for its import hook than a wheel does.
+The filter is trained on synthetic mail; every command is started once per message, as by a mail server. Figures are
+medians of nine runs. A ratio is ours / a bare Python. The package runs from its installation: the import hook of an
+editable installation costs a little more than a wheel.
 """
 
 import statistics
@@ -34,7 +34,7 @@ def rows() -> Iterator[tuple[str, float, float, float, float | None]]:
             ("filter < mail", ("filter", "-m", model), 2.5),
             ("classify -", ("classify", "-m", model, "-"), None),
             ("explain -", ("explain", "-m", model, "-"), None),
-            ("forget -, of an unknown mail", ("forget", "-m", model, "-"), None),
+            ("forget -, of an unknown message", ("forget", "-m", model, "-"), None),
             ("--help", ("--help",), None),
         ):
             bare, ours = [], []

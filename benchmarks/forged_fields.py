@@ -2,7 +2,7 @@
 
     SUREBAYES_DATA=... python benchmarks/forged_fields.py
 
-A filter learns the first mails of the SpamAssassin corpus. Then 230 later good mails are filtered, and the copies as
+A filter learns the first part of the SpamAssassin corpus. Then 230 later good messages are filtered, and the copies as
 they come out, header fields and all, are taught as ham, as users do who file mail into folders that are learnt from.
 The spam after that is judged as it is, and with five fields in front that say it is ham. For comparison, the same
 with fields of an unheard-of name: what they are worth to a sender where a filter takes them for the sender's own.
@@ -20,13 +20,13 @@ TAUGHT, TESTED = 230, 76
 
 
 def fields(name: str, label: str, score: float) -> bytes:
-    """Return five fields as a filter puts them in front of a mail."""
+    """Return five fields as a filter prepends them to a message."""
     forged = {"Label": label, "Score": f"{score:.3f}", "Threshold": "0", "Probability": "0.01", "Model": "m-1"}
     return "".join(f"{name}-{key}: {value}\n" for key, value in forged.items()).encode()
 
 
 def caught(mine: sb.Filter, mails: Iterable[bytes], front: bytes = b"") -> int:
-    """Count the mails that are called spam."""
+    """Count the messages called spam."""
     return sum(mine.judge(front + raw).label == "spam" for raw in mails)
 
 

@@ -91,7 +91,7 @@ def needed(rates=(0.05, 0.01, 0.001, 0.0001), confidences=(0.9, 0.95, 0.99)):
 
 
 def letters(n, label, random):
-    """Return short mails of words that both classes use, each some of them more often."""
+    """Return short messages of words that both classes use with different frequencies."""
     place = np.arange(400)
     share = 1 / (20 + (place if label == "ham" else np.roll(place, 60)))
     words = random.choice(len(place), size=(n, 12), p=share / share.sum())
@@ -102,7 +102,7 @@ def corrected(folder, random, max_fpr, confidence, rounds):
     """Train and calibrate a filter, then teach it the reserved ham that it misjudges and renew its promise, in rounds.
 
     Yield whether the promise is guaranteed and the true rate of false alarms: of the first certificate, of the last
-    renewal, and of one that would rest on what was never taken out of the reserve (of which nothing could be promised).
+    renewal, and of one based on the messages that stayed in the reserve, for which there is no promise.
     """
     ham, fresh = letters(300, "ham", random), letters(3000, "ham", random)
     lessons = [(raw, "ham") for raw in ham] + [(raw, "spam") for raw in letters(300, "spam", random)]
@@ -136,17 +136,17 @@ def corrections(runs=100, max_fpr=0.1, confidence=0.9, rounds=5):
     names = "before corrections", f"renewed after {rounds} rounds of them", "renewed on what was never taken out alone"
     for name, results in zip(names, zip(*found)):
         broken = sum(rate > max_fpr for _, rate in results)
-        said = sum(guaranteed for guaranteed, _ in results)
+        count = sum(guaranteed for guaranteed, _ in results)
         mean = np.mean([rate for _, rate in results])
-        lines.append(f"| {name} | {said} of {runs} | {broken} of {runs} | {mean:.1%} |")
+        lines.append(f"| {name} | {count} of {runs} | {broken} of {runs} | {mean:.1%} |")
     return "\n".join(lines)
 
 
 def mail_table(names=suites.MAIL, rates=(0.01, 0.001), confidence=0.95):
     """Build the Markdown table of promises on real mail.
 
-    A third of the mails trains a pool, the next third calibrates it, the last is new mail, judged in order with a
-    `DriftMonitor` watching: once with the mails shuffled, so that the promise's assumption holds, once as they came.
+    A third of the mail trains a pool, the next third calibrates it, and the last is judged in order under a
+    `DriftMonitor`: once shuffled, so that the promise's assumption holds, once in order of time.
     """
     lines = [
         "| | promise | negatives | false alarms on new mail | share | recall | monitor |",
@@ -177,7 +177,7 @@ def _kept(held, held_labels, later, labels, rate, confidence):
     outcome = "quiet"
     for i, (score, label) in enumerate(zip(later, labels)):
         if monitor.update([score], [label]).revoked:
-            outcome = f"revoked after {i + 1:,} mails"
+            outcome = f"revoked after {i + 1:,} messages"
             break
     return f"{wrong:,} of {negatives:,} | {wrong / negatives:.2%} | {alarms[labels].mean():.3f} | {outcome}"
 

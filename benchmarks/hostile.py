@@ -4,8 +4,8 @@
     python benchmarks/hostile.py --keep
 
 Each input is made to hurt: mail that breaks parsers, characters that the process has never met, mailboxes full of lines
-that look like the start of a mail, what compresses to nearly nothing. The price of an ordinary mail of 1 MB stands
-beside it. `--keep` writes the figures to benchmarks/hostile.json, from which docs/security.md has them.
+that look like the start of a message, input that compresses to nearly nothing. An ordinary message of 1 MB is
+measured for comparison. `--keep` writes the figures to benchmarks/hostile.json, the source of docs/security.md.
 """
 
 import gzip
@@ -120,8 +120,8 @@ def worst() -> str:
     peak, largest = max((figure["memory"], name) for name, figure in kept.items() if figure["large"])
     usual = kept["an ordinary mail"]
     return (
-        f"Of {len(kept)} such inputs the dearest costs {most:.0f} ns of CPU time a byte ({name}), and the largest "
-        f"takes {peak:.0f} bytes of memory a byte ({largest}); an ordinary mail of 1 MB costs "
+        f"Of {len(kept)} such inputs the slowest takes {most:.0f} ns of CPU time per byte ({name}), and the largest "
+        f"takes {peak:.0f} bytes of memory per byte ({largest}); an ordinary message of 1 MB takes "
         f"{usual['nanoseconds']:.0f} ns and {usual['memory']:.0f} bytes."
     )
 

@@ -6,9 +6,9 @@
     python benchmarks/layers.py cost
 
 `quality` needs the corpora ecml2006_a and enron_spam in the folder that SUREBAYES_DATA names. Each inbox of task A of
-the ECML/PKDD 2006 challenge (rows written out as words) is a person, the two others are the site; each part of
-Enron-Spam is a person, the five others are the site. A person teaches k mails, drawn at random with a fixed seed; all
-that come after the first 500 of the draw are judged. Figures are AUC_0.1, means over persons and draws; `worst` is the
+the ECML/PKDD 2006 challenge (rows written out as words) is a person, and the remaining two are the site; each part of
+Enron-Spam is a person, and the remaining five are the site. A person teaches k messages, drawn with a fixed seed; all
+after the first 500 of the draw are judged. Figures are AUC_0.1, means over people and draws; `worst` is the
 largest loss of any person (mean over draws) against the site alone.
 
 `cost` measures CPU time of `surebayes filter` and `classify` by a site alone, and through a layer on it, one after the
@@ -39,7 +39,7 @@ SCRIPT = [sys.executable, "-c", "import sys; from surebayes._entry import main; 
 
 
 def inboxes():
-    """Return the persons of both corpora: for each a reader, and by person lists of documents and labels."""
+    """Return the people of both corpora: for each corpus its reader, and by person lists of documents and labels."""
     by_corpus = {}
     rows = corpora.load("ecml2006_a")
     parts = {}
@@ -102,7 +102,7 @@ def quality(arguments):
                     for draw in range(arguments.draws)
                 ]
             results.append({key: float(np.mean([draw[key] for draw in draws])) for key in draws[0]})
-        print(f"\n{name}, {arguments.views}, {len(persons)} persons, {arguments.draws} draws")
+        print(f"\n{name}, {arguments.views}, {len(persons)} people, {arguments.draws} draws")
         print("| lessons | own only |" + "".join(f" on the site, x{w} |" for w in weights) + " worst |")
         print("|---|---|" + "---|" * len(weights) + "---|")
         for k in LESSONS:
@@ -130,7 +130,7 @@ def draw_curves(curves, folder):
         places = range(len(points))
         ax.plot(places, [on_site for _, _, on_site in points], "o-", color="#0b6e4f", label="on the site")
         ax.plot([i for i in places if i], [area for _, area, _ in points if area is not None], "s--", color="#b45309",
-                label="own lessons only")  # fmt: skip
+                label="the person's lessons only")  # fmt: skip
         ax.set_xticks(list(places), [str(k) for k, _, _ in points])
         ax.set_xlabel("lessons")
         ax.set_title(name)
@@ -145,7 +145,7 @@ def draw_curves(curves, folder):
 
 
 def cpu_of(words, mail):
-    """Return the CPU seconds of a command that reads a mail."""
+    """Return the CPU seconds of a command that reads a message."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([*SCRIPT, *words], input=mail, capture_output=True, check=True, env=environment())
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -161,7 +161,7 @@ def cpu_of_judging(judge, documents):
 
 
 def mails(most):
-    """Return a stream of mails and labels."""
+    """Return a stream of messages and their labels."""
     if "enron_spam" in corpora.available():
         corpus = corpora.load("enron_spam")
         both = list(zip(corpora.mails(corpus), corpus.labels))
@@ -181,7 +181,7 @@ def cost(arguments):
             for raw, label in lessons:
                 ann.teach(raw, label)
         size = sum(entry.stat().st_size for entry in os.scandir(users / "ann"))
-        print(f"{name}, {len(rest):,} mails in the site; a layer of {len(lessons)} lessons: {size / 1000:.0f} kB")
+        print(f"{name}, {len(rest):,} messages in the site; a layer of {len(lessons)} lessons: {size / 1000:.0f} kB")
         by_site, by_layer = ["filter", "-m", str(site)], ["filter", "--users", str(users), "--user", "ann"]
         judged = [raw for raw, _ in rest[: arguments.runs]]
         pairs = [(cpu_of(by_site, raw), cpu_of(by_layer, raw)) for raw in judged]
@@ -193,7 +193,7 @@ def cost(arguments):
         judges = [Model.open(str(path), hold=True) for path in (site, users / "ann")]
         pairs = [tuple(cpu_of_judging(judge, many) for judge in judges) for _ in range(3)]
         alone, layered = (min(times) / len(many) for times in zip(*pairs))
-        by_each = f"by the site {alone * 1e6:.0f} µs a mail, through a layer {layered * 1e6:.0f}"
+        by_each = f"by the site {alone * 1e6:.0f} µs per message, through a layer {layered * 1e6:.0f}"
         print(f"classify {by_each}: {layered / alone:.2f}x")
         crowd = Path(folder, "crowd")
         for i in range(arguments.persons):
@@ -202,7 +202,7 @@ def cost(arguments):
         crowded = ["filter", "-m", str(site), "--users", str(crowd), "--user", "ann"]
         pairs = [(cpu_of(by_layer, raw), cpu_of(crowded, raw)) for raw in judged]
         alone, layered = (statistics.median(times) for times in zip(*pairs))
-        print(f"with {arguments.persons:,} layers beside it {layered * 1e3:.1f} ms: {layered / alone:.2f}x of none")
+        print(f"with {arguments.persons:,} further layers {layered * 1e3:.1f} ms: {layered / alone:.2f}x of none")
 
 
 if __name__ == "__main__":
@@ -217,7 +217,7 @@ if __name__ == "__main__":
     two = commands.add_parser("cost")
     two.add_argument("--mails", type=int, default=6000)
     two.add_argument("--runs", type=int, default=21)
-    two.add_argument("--many", type=int, default=1000, help="mails that are classified together")
+    two.add_argument("--many", type=int, default=1000, help="messages that are classified together")
     two.add_argument("--persons", type=int, default=10_000)
     two.set_defaults(run=cost)
     chosen = parser.parse_args()

@@ -5,11 +5,11 @@ Run it (minutes; the corpora are read from SUREBAYES_DATA):
     python benchmarks/lessons.py [--lessons 1000] [--corpus enron_spam] [--check]
     python benchmarks/lessons.py --history 1000000
 
-The filter is trained on all mails but the last 1,000, which are then learnt one by one, each by a process of its own.
+The filter is trained on all messages but the last 1,000, which are then learnt one by one, each by a new process.
 Reported: CPU time of a lesson against a Python that does nothing; bytes written for a lesson (as the system counts
 them, the journal's included); `filter` and `classify` through the stack of tables against the same model in one file;
 the room that the folder takes against the mail. With --check the same lessons are taught in one process too, and
-counts and weights compared to the bit; and their counts with those of one training on all the mails.
+counts and weights compared to the bit; and their counts with those of one training on all messages.
 
 The second prints what `history` and `rollback` take where the journal has so many rows (half of them lessons, the other
 half the same lessons forgotten), and where it has a hundredth of them.
@@ -74,7 +74,7 @@ def measured(corpus: str, lessons: int, check: bool) -> None:
         with sb.Filter.create(folder) as trained:
             trained.train(rest)
         journal, tables = size(folder, "journal"), size(folder, "tables")
-        print(f"{corpus}: {len(rest):,} mails, {total / 1e6:.1f} MB; journal {journal / total:.2f}x, "
+        print(f"{corpus}: {len(rest):,} messages, {total / 1e6:.1f} MB; journal {journal / total:.2f}x, "
               f"tables {tables / total:.2f}x, folder {size(folder) / total:.2f}x the mail")  # fmt: skip
         in_one_process = Path(scratch, "one process")
         if check:
@@ -104,7 +104,7 @@ def measured(corpus: str, lessons: int, check: bool) -> None:
 
 
 def counts_at_once(folder: Path, mails: list[tuple[bytes, str]]) -> list[bytes]:
-    """Return the counts of one training on the mails that a filter has learnt."""
+    """Return the counts of one training on the messages that a filter has learnt."""
     with sb.Filter.open(folder) as mine:
         learnt = [mail for mail in mails if any(row["action"] == "learn" for row in mine.history(mail[0], limit=1))]
     at_once = folder.with_name("at once")

@@ -2,7 +2,7 @@
 
 Run it:
 
-    python benchmarks/living_promises.py                     mixtures of the anytime certificate, and what others cost
+    python benchmarks/living_promises.py                     mixtures of the anytime certificate, and their costs
     python benchmarks/living_promises.py bounds              the audit's upper bound beside the best of its kind
     python benchmarks/living_promises.py laws --plots docs/images
     python benchmarks/living_promises.py mail --scores scores.npz
@@ -335,7 +335,7 @@ def pictures(folder, streams):
 
 
 def groups_of(name, mails):
-    """Return the groups of a corpus by what their names; persons of Enron-Spam by the names of its files."""
+    """Return the groups of a corpus by criterion; those of people in Enron-Spam by file names."""
     found = {by: MailGroups(by).add_all(mails).groups() for by in ("near", "thread", "sender")}
     if name != "enron_spam":
         return {"near copies": found["near"], "threads": found["thread"], "senders": found["sender"]}

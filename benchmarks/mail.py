@@ -23,7 +23,7 @@ html_text = kernel("mail").html_text
 
 
 def real_mail(most: int | None = None) -> tuple[str, list[bytes]]:
-    """Return the name of the mails and the mails."""
+    """Return the name of the corpus, and its messages."""
     folder = os.environ.get("SUREBAYES_DATA")
     if folder and (Path(folder) / "spamassassin.parquet").exists():
         import pyarrow.parquet
@@ -102,7 +102,7 @@ def rows() -> list[tuple[str, float, float, float, float]]:
     longest = max(head_times(), key=lambda head: head[1])
     measured = [
         (
-            f"MIME to text, {len(mails):,} mails of {name} (email)",
+            f"MIME to text, {len(mails):,} messages of {name} (email)",
             cpu(read_message, mails),
             cpu(standard_text, mails),
             8.0,
@@ -113,8 +113,13 @@ def rows() -> list[tuple[str, float, float, float, float]]:
             cpu(standard_text, mails),
             4.0,
         ),
-        (f"worst of {len(hostile)} hostile mails: {worst[0]} (ordinary mail of that size)", worst[2], worst[3], 0.1),
-        (f"slowest of {len(hostile)} hostile mails: {slowest[0]} (250 ms)", slowest[2], 0.25, 1.0),
+        (
+            f"worst of {len(hostile)} hostile messages: {worst[0]} (ordinary message of that size)",
+            worst[2],
+            worst[3],
+            0.1,
+        ),
+        (f"slowest of {len(hostile)} hostile messages: {slowest[0]} (250 ms)", slowest[2], 0.25, 1.0),
         (f"slowest of {len(HOSTILE_HEADS)} hostile heads: {longest[0]} (500 ms)", longest[1], 0.5, 1.0),
     ]
     try:

@@ -1,16 +1,15 @@
 """Comparison with bogofilter on whole messages, by command and one at a time; CPU time of both in one run.
 
-By command: all mails of the stream trained from two mailboxes and judged from one, start-up and journal included;
-`surebayes train --views words` (one view) has to keep the limits in CPU time. The default pool of 21 experts has to
-keep up by the clock on two cores with `--no-journal`, which is what bogofilter does; its row with the journal says what
-that costs.
+By command: all messages of the stream are learnt from two mailboxes and judged from one, start-up and journal included;
+`surebayes train --views words` (one view) has limits on CPU time. The default pool of 21 experts has a limit on
+wall-clock time on two cores with `--no-journal`, like bogofilter; its row with the journal shows the journal's cost.
 
-One message at a time: a filter that was trained before is opened, judges a mail and learns it, each lesson in the
-journal before the next mail. Its CPU time is that of the whole process from the first mail after the model was read
-into memory to the closed filter, with every time that it writes the model's files on the way (after 100 lessons, unless
-that takes more than a tenth of its time, and every 5 s) and at the end; a row of its own has what opening it and its
-first mails take, by the last of which the model is in memory. bogofilter starts a process to judge and one to learn. A
-third row leaves writing the model out.
+One message at a time: an existing filter is opened, judges a message and learns it, with each lesson in the journal
+before the next message. Its CPU time is that of the whole process, from the first message after the model was read into
+memory to the closed filter, including all writes of the model's files (after 100 lessons, unless that takes more than a
+tenth of its time, and every 5 s, and at the end). A separate row has the cost of opening it and of the first messages,
+after which the model is in memory. bogofilter starts a process to judge and one to learn. A third row excludes writing
+the model.
 
 In the library: mail to text, text to hashed words, NB-IR on them, train on the first half and judge the second.
 
@@ -39,7 +38,7 @@ memory."""
 
 
 def mails(most=None):
-    """Return the name of the stream, its mails and which are spam."""
+    """Return the name of the stream, its messages, and whether each is spam."""
     if "spamassassin" in corpora.available():
         corpus = corpora.load("spamassassin")
         name, raw, spam = "SpamAssassin", corpora.mails(corpus), np.array(corpus.labels) == "spam"
@@ -51,7 +50,7 @@ def mails(most=None):
 
 
 def mailbox(path: Path, raw) -> None:
-    """Write mails as a mailbox, lines that look like a new mail quoted."""
+    """Write messages as a mailbox, with "From " lines quoted."""
     with path.open("wb") as file:
         for mail in raw:
             body = mail.replace(b"\r\n", b"\n").split(b"\n", 1)[1] if mail.startswith(b"From ") else mail
@@ -60,7 +59,7 @@ def mailbox(path: Path, raw) -> None:
 
 
 def children(command, stdin: Path | None = None) -> tuple[float, float, str]:
-    """Run a command, maybe on a file; give its CPU seconds, seconds by the clock, and what it printed."""
+    """Run a command, maybe on a file; return its CPU seconds, wall-clock seconds, and output."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     with open(stdin or os.devnull, "rb") as file, tempfile.TemporaryFile("w+") as out:
         done = subprocess.run(command, stdin=file, stdout=out, stderr=subprocess.PIPE, env=environment())
@@ -137,7 +136,7 @@ def _commands(folder: Path, views: str, expected: int, *flags: str) -> tuple[tup
     train = children([*SCRIPT, "train", "-m", str(model), "--views", views, *flags, *boxes])
     classify = children([*SCRIPT, "classify", "-m", str(model), str(folder / "all.mbox")])
     if len(classify[2].splitlines()) != expected:
-        raise RuntimeError(f"{expected} mails, {len(classify[2].splitlines())} verdicts")
+        raise RuntimeError(f"{expected} messages, {len(classify[2].splitlines())} verdicts")
     return train[:2], classify[:2]
 
 
@@ -157,9 +156,9 @@ def by_command(name, raw, spam, repeats=3):
     result = []
     for step, verb, floor in ((0, "train", 3.0), (1, "classify", 5.0)):
         for views, limits in (("words", (floor, None)), ("pool, no journal", (None, 1.0)), ("pool", (None, None))):
-            for k, kind in ((0, ""), (1, " by the clock")):
+            for k, kind in ((0, ""), (1, " in wall-clock time")):
                 ours, peer = (min(times[step][k] for times in times_of[who]) for who in (views, "bogofilter"))
-                what = f"{verb}{kind}: {name}, by command, {len(raw):,} mails, {views}, bogofilter"
+                what = f"{verb}{kind}: {name}, by command, {len(raw):,} messages, {views}, bogofilter"
                 result.append((what, ours, peer, peer / ours, limits[k]))
     return result
 

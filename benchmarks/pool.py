@@ -1,7 +1,7 @@
 """ViewPool against a linear support vector machine on byte 3-5-grams, and a filter against ViewPool.
 
 CPU to train on a third and score the rest; and CPU of `Filter.train` without a journal and of `ViewPool.fit` on the
-same mails, which are the same work but for reading in a stream and writing the model.
+same mail, which are the same work except for reading a stream and writing the model.
 
 Run it (about a minute; mail is SpamAssassin's, else an invented stream):
 
@@ -31,7 +31,7 @@ def cpu() -> float:
 
 
 def mails(name: str, share: float):
-    """Return the name of a stream, its mails and which are spam, in the order of time."""
+    """Return the name of a stream, its messages, and whether each is spam, in order of time."""
     if name in corpora.available():
         corpus = corpora.load(name)
         order = np.argsort(corpus.order, kind="stable")[: round(share * len(corpus))]
@@ -51,7 +51,7 @@ def filter_row(name: str, raw: list, spam: np.ndarray):
         mine.train(zip(raw, np.where(spam, "spam", "ham").tolist()), reserve=0, journal=False)
         trained = cpu() - start
     return (
-        f"{name}, {len(raw):,} mails: Filter.train without journal, ViewPool.fit",
+        f"{name}, {len(raw):,} messages: Filter.train without journal, ViewPool.fit",
         trained,
         fitted,
         fitted / trained,
@@ -85,7 +85,7 @@ def rows(name: str = "spamassassin", share: float = 1.0):
     pool = ViewPool().fit(raw[:n], spam[:n], order=range(n))
     scores = pool.decision_function(raw[n:])
     ours = cpu() - start
-    description = f"{name}, {len(raw):,} mails, AUC_0.1 {metrics.partial_auc(spam[n:], scores):.4f}"
+    description = f"{name}, {len(raw):,} messages, AUC_0.1 {metrics.partial_auc(spam[n:], scores):.4f}"
     ready = "LinearSVC, byte 3-5-grams"
     for system, run, floor in ((SLOW, slow_machine, 5.0), (ready, PEERS[ready], 2.0)):
         start = cpu()

@@ -22,7 +22,7 @@ BENCHMARKS = {
     "pool": ("ViewPool, trained and scored, against a linear machine on byte 3-5-grams (peer / ours)", "floor"),
     "commands": ("Starting a command against a bare Python (ours / peer)", "ceiling"),
     "server": ("The server under load (ours / peer)", "ceiling"),
-    "peers": ("Whole mails against bogofilter, where it is installed (peer / ours)", "floor"),
+    "peers": ("Whole messages against bogofilter, if it is installed (peer / ours)", "floor"),
 }
 
 

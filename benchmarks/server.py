@@ -1,7 +1,7 @@
 """`surebayes serve` under load: its CPU time a message against Filter.judge, and against spamd with Bayes alone.
 
-32 clients on loopback, mails of about 2 kB, default pool. SECONDS=5 in the environment makes it quick; the peer is left
-out where spamd isn't installed. One message in twenty is taught; every acknowledged lesson is looked for at the end.
+32 clients on loopback, messages of about 2 kB, default pool. SECONDS=5 in the environment makes it quick; the peer is
+left out if spamd isn't installed. One message in twenty is taught; every acknowledged lesson is verified at the end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAIL = {"Content-Type": "message/rfc822"}
 
 
 def mails(n: int, seed: int) -> tuple[list[bytes], list[str]]:
-    """Make mails of about 2 kB."""
+    """Make messages of about 2 kB."""
     raws, labels = synthetic.as_lists(n, seed)
     return [raw + b"\n" + raw.partition(b"\n\n")[2][: max(0, 2000 - len(raw))] for raw in raws], labels
 
@@ -67,7 +67,7 @@ class Served:
                 break
         else:
             raise RuntimeError(f"the server ended with {self.process.wait(60)} before it was ready")
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()  # the log goes on
+        threading.Thread(target=self.process.stderr.read, daemon=True).start()  # the log continues
 
     def __enter__(self) -> Served:
         return self
@@ -133,7 +133,7 @@ def over_http(port: int, raws: list[bytes], acknowledged: list[tuple[bytes, str]
 
 
 def over_spamd(port: int, raws: list[bytes]):
-    """Return what makes a client of SPAMD: a connection a mail, as spamc has it."""
+    """Return a client of SPAMD with one connection per message, like spamc."""
 
     def ask(k: int):
         def question(n: int) -> None:
@@ -151,7 +151,7 @@ def over_spamd(port: int, raws: list[bytes]):
 
 
 def in_process(folder: Path, raws: list[bytes]) -> float:
-    """Return the CPU seconds of Filter.judge a mail."""
+    """Return the CPU seconds of Filter.judge per message."""
     with sb.Filter.open(folder) as opened:
         opened.judge(raws[0])
         began = time.process_time()
@@ -161,7 +161,7 @@ def in_process(folder: Path, raws: list[bytes]) -> float:
 
 
 def spamd_bayes_only(raws: list[bytes], labels: list[str], asked: list[bytes]) -> float | None:
-    """Return the CPU seconds of real spamd a mail, with its Bayes rules and no other; None where it isn't installed."""
+    """Return the CPU seconds of spamd per message, with its Bayes rules only; None if it isn't installed."""
     spamd, learn = shutil.which("spamd", path="/usr/sbin:/usr/bin"), shutil.which("sa-learn")
     if not spamd or not learn or os.getuid() != 0:
         return None
@@ -243,7 +243,7 @@ def over_rspamd(port: int, raws: list[bytes]):
 
 
 def rspamd_bayes_only(raws: list[bytes], labels: list[str], asked: list[bytes]) -> float | None:
-    """Return the CPU seconds of rspamd a mail, with its Bayes classifier and no rules; None if it isn't installed."""
+    """Return the CPU seconds of rspamd per message, with its Bayes classifier only; None if it isn't installed."""
     rspamd = shutil.which("rspamd")
     if not rspamd or os.getuid() != 0:
         return None
@@ -294,7 +294,7 @@ def _wait_for(port: int) -> None:
 
 
 def rows() -> Iterator[tuple[str, float, float, float, float | None]]:
-    """Yield what was measured: milliseconds of CPU a mail, or milliseconds of answers."""
+    """Yield the measurements: milliseconds of CPU per message, or milliseconds of answers."""
     raws, labels = mails(1200, 41)
     asked, _ = mails(400, 42)
     with tempfile.TemporaryDirectory() as name:
@@ -313,11 +313,17 @@ def rows() -> Iterator[tuple[str, float, float, float, float | None]]:
 
             single, times = measured(over_http(server.ports["http"], asked))
             p50, p99 = times[len(times) // 2], times[int(len(times) * 0.99)]
-            yield "CPU ms a mail, HTTP, against Filter.judge", 1e3 * single, 1e3 * judge, single / judge, 2.0
+            yield "CPU ms per message, HTTP, against Filter.judge", 1e3 * single, 1e3 * judge, single / judge, 2.0
             batch, _ = measured(over_http(server.ports["http"], asked, batch=BATCH), BATCH)
-            yield "CPU ms a mail, HTTP, 50 at once, against Filter.judge", 1e3 * batch, 1e3 * judge, batch / judge, 1.2
+            yield (
+                "CPU ms per message, HTTP, 50 at once, against Filter.judge",
+                1e3 * batch,
+                1e3 * judge,
+                batch / judge,
+                1.2,
+            )
             spamd, _ = measured(over_spamd(server.ports["spamd"], asked))
-            yield "CPU ms a mail, SPAMD, against Filter.judge", 1e3 * spamd, 1e3 * judge, spamd / judge, None
+            yield "CPU ms per message, SPAMD, against Filter.judge", 1e3 * spamd, 1e3 * judge, spamd / judge, None
             yield "ms to the answer, HTTP: p99 against p50", 1e3 * p99, 1e3 * p50, p99 / p50, 20.0
             acknowledged: list[tuple[bytes, str]] = []
             times = load(over_http(server.ports["http"], asked, acknowledged))
@@ -328,7 +334,19 @@ def rows() -> Iterator[tuple[str, float, float, float, float | None]]:
         yield "lessons lost, of those acknowledged", lost, len(acknowledged), lost / max(len(acknowledged), 1), 0.0
         peer = spamd_bayes_only(raws, labels, asked)
         if peer is not None:
-            yield "CPU ms a mail, SPAMD, against spamd with Bayes alone", 1e3 * spamd, 1e3 * peer, spamd / peer, 0.1
+            yield (
+                "CPU ms per message, SPAMD, against spamd with Bayes alone",
+                1e3 * spamd,
+                1e3 * peer,
+                spamd / peer,
+                0.1,
+            )
         peer = rspamd_bayes_only(raws, labels, asked)
         if peer is not None:
-            yield "CPU ms a mail, HTTP, against rspamd with Bayes alone", 1e3 * single, 1e3 * peer, single / peer, None
+            yield (
+                "CPU ms per message, HTTP, against rspamd with Bayes alone",
+                1e3 * single,
+                1e3 * peer,
+                single / peer,
+                None,
+            )

@@ -15,7 +15,7 @@ def environment() -> dict[str, str]:
 
 
 def run(code: str, *words: str, mail: bytes = b"") -> subprocess.CompletedProcess:
-    """Run Python on some code and words, with a mail to read."""
+    """Run Python on some code and words, with a message to read."""
     command = [sys.executable, "-c", code, *words]
     return subprocess.run(command, input=mail, capture_output=True, check=True, env=environment())
 

@@ -4,11 +4,11 @@
     python benchmarks/text_pool.py cost [CORPUS]     # CPU beside linear machines on words and on characters; minutes
     python benchmarks/text_pool.py documents 25000   # CPU to fit so many texts of 1.15 kB, beside words alone
     python benchmarks/text_pool.py filters           # AUC_0.1 of a filter beside that of ViewPool; a minute or two
-    python benchmarks/text_pool.py classes           # what small classes gain from others' weights; a minute or two
+    python benchmarks/text_pool.py classes           # the gain of small classes from shared weights; a minute or two
 
 peers: the first task of each corpus of the text suite, documents to scores. The machine is scikit-learn's LinearSVC
 with C=10 on tf-idf rows, by scikit-learn's own vectorizer. A ratio is peer / ours; the newsgroups are one pool of
-twenty classes against twenty machines on rows that are made once, of which three are fitted and the others reckoned.
+twenty classes against twenty machines on rows made once; three machines are fitted, the remaining ones extrapolated.
 
 cost: the same tasks, texts to scores. Machines: scikit-learn's TfidfVectorizer (words, sublinear) and LinearSVC; and
 LinearSVC on tf-idf of character 3- to 5-grams within word borders, by this library's vectorizer, each with its default
@@ -20,7 +20,7 @@ half of one and the second of another, with a label at random, because only the 
 
 classes: training documents only. Reuters with one topic that has four documents at least, two thirds of each topic
 training; Reuters with all of its 90 topics, two thirds of the texts training, one of several topics once for each; 60
-texts of each newsgroup training, a quarter of the others judging. Weights of each class by itself, and as the pool
+texts of each newsgroup training, a quarter of the rest judging. Weights of each class by itself, and as the pool
 weighs them.
 
 filters: a random 60% of the texts train, with no document set aside; mean over the classes of the newsgroups.
@@ -182,7 +182,7 @@ def filters() -> None:
 
 @dataclass
 class Classes:
-    """Texts of many classes: which train, with which label, which of these weigh the experts; what the others are."""
+    """Texts of many classes: training texts and labels, those that weigh the experts, and the test labels."""
 
     texts: list[str]
     labels: np.ndarray  # of all texts; those that judge may have any
@@ -236,7 +236,7 @@ def all_topics() -> Classes:
 
 
 def newsgroups() -> Classes:
-    """Return a few texts of each newsgroup to train, and others."""
+    """Return a few training texts of each newsgroup, and test texts."""
     task = suites.text_tasks("news20_bydate")[0]
     y, random = np.unique(task.classes, return_inverse=True)[1], np.random.default_rng(0)
     few = np.concatenate([random.permutation(np.flatnonzero(y == c))[:60] for c in range(20)])
@@ -275,8 +275,8 @@ def classes() -> None:
             each = {c: figures(weights, judged, data.truth[:, c], c) for c in seen}
             shown = [np.mean([each[c] for c in some], axis=0) for some in (seen, small if len(small) else seen)]
             cells = ", ".join(f"{area:.4f} / {recall:.3f}" for area, recall in shown)
-            told = f"{k} classes, {len(seen)} of which train and judge, each {how}"
-            print(f"{name}: {told}: all, the smaller half: {cells}", flush=True)
+            summary = f"{k} classes, {len(seen)} in both training and test, each {how}"
+            print(f"{name}: {summary}: all, the smaller half: {cells}", flush=True)
 
 
 def figures(weights: PoolWeights, opinions: np.ndarray, inside: np.ndarray, c: int) -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """Cost of a search by TunedNB, in fits of OpinionPoolNB: CPU time for each 50 candidates, in the same run.
 
-The rows are words of SpamAssassin's mails, of SMS, of two newsgroups and of one group against the rest, where
+The rows are words of SpamAssassin's mail, of SMS, of two newsgroups and of one group against the rest, if
 SUREBAYES_DATA names a folder that has them; else 6,000 synthetic texts. Candidates are those in `results_`.
 """
 

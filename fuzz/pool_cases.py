@@ -152,8 +152,8 @@ def files(take):
     same("lesson_alive", rows, stack, classes, label, forget, exact=sound and proper)
     same("lesson_entries", rows, classes, label, forget, exact=proper)
     upper, lower = (SimpleNamespace(stack=part, classes=classes) for part in (stack[:1], stack[1:]))
-    same("lacking", upper, lower, exact=sound)
-    same("lacking", SimpleNamespace(stack=stack, classes=classes), upper, exact=sound)
+    same("count_missing", upper, lower, exact=sound)
+    same("count_missing", SimpleNamespace(stack=stack, classes=classes), upper, exact=sound)
     scoring(take, stack, classes, sound)
 
 

@@ -41,7 +41,7 @@ def main(folder: Path, words: list[str]) -> None:
         ).stdout
         version = source.name.partition("-")[2]
         if version not in told:
-            raise SystemExit(f"{archives[0].name} calls itself {told.strip()!r} when it is installed")
+            raise SystemExit(f"{archives[0].name} reports the version {told.strip()!r} after installation")
         tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *(words or ["tests"])]
         subprocess.run(tests, check=True, cwd=source, env=variables)
     print(f"{archives[0].name}: builds in an empty environment, and its tests pass there")

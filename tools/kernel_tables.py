@@ -22,7 +22,8 @@ from surebayes.mail import html_tables as tables  # noqa: E402
 FOLDER = ROOT / "src" / "surebayes" / "kernels" / "mail"
 NAME = 16  # bytes of an element's name that count, and the NUL
 
-HEADER = """/* What HTML has names for. Written by tools/kernel_tables.py: change that, or mail/html_tables.py. */
+HEADER = """/* Names of HTML elements, attributes and references.
+ * Written by tools/kernel_tables.py: change that, or mail/html_tables.py. */
 #ifndef SUREBAYES_MAIL_HTML_TABLES_H
 #define SUREBAYES_MAIL_HTML_TABLES_H
 
@@ -30,17 +31,17 @@ HEADER = """/* What HTML has names for. Written by tools/kernel_tables.py: chang
 enum {{ HTML_NAME = {name}, HTML_ELEMENTS = {elements}, HTML_REFERENCES = {references}, HTML_COLOURS = {colours} }};
 enum {{ LONGEST_REFERENCE = {longest}, LONGEST_BARE_REFERENCE = {longest_bare} }};
 
-/* what an element is, as far as text is concerned */
+/* kinds of elements, by their effect on text */
 enum {{
 {kinds}
 }};
 
-/* elements known by name; all others are known by 100 + their place in the table, or 1000 + a hash of the name */
+/* elements with an ID; the remaining ones have 100 + their place in the table, or 1000 + a hash of the name */
 enum {{
 {ids}
 }};
 
-/* of an element within SVG or MathML; no kind of its name */
+/* of an element in SVG or MathML, not in the table */
 enum {{ EL_FOREIGN = {foreign} }};
 
 typedef struct {{ char name[HTML_NAME]; int what, id; }} Element;
@@ -53,10 +54,10 @@ typedef struct {{ const char *name; int value; }} Colour;
 /* each sorted by name */
 extern const Element html_elements[HTML_ELEMENTS];
 extern const Reference html_references[HTML_REFERENCES];
-extern const unsigned short html_reference_starts[129]; /* where the names begin that start with each letter */
+extern const unsigned short html_reference_starts[129]; /* the first name for each initial letter */
 extern const Colour html_colours[HTML_COLOURS];
 
-/* what the bytes 0x80 to 0x9F mean in numeric references: Windows-1252 */
+/* numeric references 0x80 to 0x9F: Windows-1252 */
 extern const unsigned short html_c1[32];
 #if defined(__GNUC__)
 #pragma GCC visibility pop
@@ -75,17 +76,17 @@ FIELDS = """/* Header fields. Written by tools/kernel_tables.py: change that, or
 /* clang-format off */
 enum {{ MOST_TOKENS = {tokens}, MOST_NAMES = {names}, MOST_ATTACHMENTS = {attachments}, MOST_VALUES = {values} }};
 
-/* fields that are read, in this order */
+/* the fields read, in this order */
 enum {{
 {ids}
 }};
 
-/* `most`: how many of a name are read; `common`: nearly every mail has it, so that its name says nothing */
+/* `most`: maximum fields of a name; `common`: in nearly every message, so its presence is no evidence */
 static const struct {{ const char *name; uint8_t size, most; bool common; }} token_fields[] = {{
 {fields}
 }};
 
-/* how the names of fields start that give no tokens: of the first FILTER_FIELDS by filters, of the others on the way */
+/* prefixes of field names without tokens: the first FILTER_FIELDS are added by filters, the rest in transit */
 enum {{ FILTER_FIELDS = {filters} }};
 static const struct {{ const char *name; uint8_t size; }} silent_fields[] = {{
 {silent}

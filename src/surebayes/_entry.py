@@ -1,4 +1,4 @@
-"""The console entry: `filter`, and `learn` and `forget` of single mails, take the quick path; `cli` has the rest."""
+"""Console entry point: `filter`, and `learn` and `forget` of one message, take the quick path; the rest is in `cli`."""
 
 import os
 import sys

@@ -66,7 +66,7 @@ def test_names_of_columns_and_of_the_positive_label(capsys, monkeypatch, tmp_pat
     assert "has the labels ok, risky: name the positive one with --positive" in done.err
     done = run_here(capsys, monkeypatch, *words, "--positive", "risky", "--mislabelled", "2,1")
     assert done.code == 0
-    assert "strictly above it is risky" in done.out
+    assert "scores strictly above it are risky" in done.out
     assert "Promised: at most 1% of ok like these, confidence 95%, with up to 2 wrongly labelled ok and 1 missing." in (
         done.out
     )

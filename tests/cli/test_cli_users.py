@@ -47,7 +47,7 @@ def test_list_and_show(place, capsys):
     assert main(["users", "show", "--users", "people", "bob", "--no-json"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "lessons count 50 times" in shown
-    assert "none of its own" in shown
+    assert "none: the base's threshold" in shown
     assert main(["users", "list", "--users", "people", "--no-json"]) == 0
     shown = capsys.readouterr().out
     assert "3 people, 3 lessons" in shown
@@ -109,7 +109,7 @@ def test_backup_and_restore_of_all(place, capsys):
     assert (code, [row["outcome"] for row in rows]) == (0, ["unchanged", "unchanged", "gone"])
     assert main(["users", "backup", *words, "--no-json"]) == 0
     printed = capsys.readouterr()
-    assert printed.out == "2 unchanged, 1 without a layer any more.\n"
+    assert printed.out == "2 unchanged, 1 without a layer.\n"
     assert "--remove-gone" in printed.err
     assert [row["outcome"] for row in run(capsys, "users", "restore", *words)[1]] == ["present", "present", "restored"]
     assert run(capsys, "users", "restore", *words, "BOB", "--replace")[1] == [{"person": "bob", "outcome": "restored"}]

@@ -84,7 +84,7 @@ def test_folder_is_walked_by_name_without_hidden_files_and_special_ones(tmp_path
 def test_dangling_link_is_said_or_left_out(tmp_path):
     (tmp_path / "a").write_bytes(b"a")
     (tmp_path / "b").symlink_to(tmp_path / "nothing")
-    with pytest.raises(BadInput, match="b is a link to a file that isn't there"):
+    with pytest.raises(BadInput, match="b is a link to a missing file"):
         list(Source(tmp_path))
     skipped = []
     assert contents(Source(tmp_path, skip_bad=skipped.append)) == [b"a"]
@@ -267,7 +267,7 @@ def test_a_file_that_is_no_mailbox_is_not_cut(tmp_path):
     assert contents(Source(letter)) == [letter.read_bytes()]
     wrong = tmp_path / "wrong.mbox"
     wrong.write_bytes(b"Subject: x\n\nbody")
-    with pytest.raises(BadInput, match="is no mailbox"):
+    with pytest.raises(BadInput, match="is not a mailbox"):
         list(Source(wrong))
 
 

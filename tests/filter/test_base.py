@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import lesson_texts, text_lessons
-from surebayes.filter.base import lacking, no_steps, over
+from surebayes.filter.base import missing_columns_of, no_steps, over
 from surebayes.pool.buffers import ints
 from surebayes.pool.engine import Engine
 from surebayes.pool.specs import ExpertSpec, ViewSpec
@@ -62,7 +62,7 @@ def test_the_base_is_left_as_it_is():
     before = base.__getstate__(), layer.__getstate__()
     over(base, layer, 50).scores(base.cut(["gold"]))
     assert (base.__getstate__(), layer.__getstate__()) == before
-    assert lacking(base, layer)[0] == 1  # "now"; the base has "gold"
+    assert missing_columns_of(base, layer)[0] == 1  # "now"; the base has "gold"
 
 
 def test_more_documents_than_a_pool_counts_are_refused():

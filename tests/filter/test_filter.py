@@ -64,7 +64,7 @@ def taught(path, mails, **options):
 def opinions(mine):
     """What every expert says of some mails."""
     state = mine._session.loaded_state()
-    return [list(state.ask(state.see(raw)).opinions) for raw, _ in MAILS[:8]]
+    return [list(state.scored(state.features_of(raw)).opinions) for raw, _ in MAILS[:8]]
 
 
 def from_imap(raw):
@@ -118,7 +118,7 @@ def test_reversal_is_how_often_it_must_be_taught(tmp_path):
             copies = verdict.reversal
             assert copies >= 1
             state = mine._session.loaded_state()
-            seen = state.see(raw)
+            seen = state.features_of(raw)
             other = mine.classes[verdict.label == mine.classes[0]]
             if copies > 50:
                 continue
@@ -931,7 +931,7 @@ def test_the_rows_of_the_journal_are_those_of_the_message(tmp_path):
         state = mine._session.loaded_state()
         assert isinstance(state, State)
         rows, moved = state.unpack(*mine._session.journal.content(2), 2)
-        assert packable(rows) == packable(state.see(MAILS[1][0]).rows)
+        assert packable(rows) == packable(state.features_of(MAILS[1][0]).rows)
         assert len(moved) == state.engine.n_experts
 
 

@@ -180,8 +180,8 @@ def test_names_that_are_none_are_skipped(persons, tmp_path):
         Path(target, name).touch()
     assert backups.names_in(target) == list(NAMES)
     with pytest.raises(NoInput, match="'eve' is not in"):
-        backups.asked(backups.names_in(target), ["ANN", "eve"], target)
-    assert backups.asked(list(NAMES), ["KARL", "ann", "ann"], target) == ["ann", "karl"]
+        backups.selected(backups.names_in(target), ["ANN", "eve"], target)
+    assert backups.selected(list(NAMES), ["KARL", "ann", "ann"], target) == ["ann", "karl"]
     with pytest.raises(NoInput, match="not the folder of a backup"):
         backups.names_in(str(tmp_path / "nothing"))
 

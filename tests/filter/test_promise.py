@@ -216,7 +216,7 @@ def together(mine, lessons):
 def test_a_bad_request_fails_alone(half_done, tmp_path):
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
         state = mine._session.loaded_state()
-        seen = [state.see(raw) for raw, _ in MAILS[:6]]
+        seen = [state.features_of(raw) for raw, _ in MAILS[:6]]
 
         def bad(txn):
             if half_done:

@@ -59,7 +59,7 @@ def test_threads_that_fail_at_random_harm_nobody(tmp_path, seed, monkeypatch):
                 with session.transaction() as txn:
                     if kind == "refuse":
                         raise Refused
-                    assert txn.learn(txn.state.see(raw), label) == "learnt"
+                    assert txn.learn(txn.state.features_of(raw), label) == "learnt"
                     if kind == "fail":
                         raise Refused
             except Refused:
@@ -99,7 +99,7 @@ def test_waiting_threads_share_a_commit(tmp_path, monkeypatch):
 
         def work(number):
             with session.transaction() as txn:
-                txn.learn(txn.state.see(MAILS[number][0]), MAILS[number][1])
+                txn.learn(txn.state.features_of(MAILS[number][0]), MAILS[number][1])
 
         with session.turn:
             threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
@@ -131,7 +131,7 @@ def test_nothing_uncommitted_is_ever_read(tmp_path, monkeypatch, failing):
 
         def work(number):
             with session.transaction() as txn:
-                txn.learn(txn.state.see(MAILS[30 + number][0]), MAILS[30 + number][1])
+                txn.learn(txn.state.features_of(MAILS[30 + number][0]), MAILS[30 + number][1])
                 time.sleep(0.02)
 
         looking = threading.Thread(target=look)
@@ -155,7 +155,7 @@ def test_an_interrupted_thread_leaves_its_transaction_to_the_next(tmp_path):
 
         def work(number):
             with session.transaction() as txn:
-                txn.learn(txn.state.see(MAILS[0][0]), MAILS[0][1])
+                txn.learn(txn.state.features_of(MAILS[0][0]), MAILS[0][1])
             done.append(number)
 
         assert in_threads(work, 1) == []

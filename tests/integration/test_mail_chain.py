@@ -130,7 +130,7 @@ def test_a_rejecting_milter(chain, trained, mails, tmp_path, program):
         lab.postfix(program("postfix"), own=[f"smtpd_milters=inet:127.0.0.1:{server.ports['milter']}"])
         code, reply = lab.send("own", "reject@test.example", mails["spam"])
         assert code != 0
-        assert "550 5.7.1 This mail was judged to be spam" in reply
+        assert "550 5.7.1 This message was classified as spam" in reply
         assert lab.send("own", "reject@test.example", mails["ham"])[0] == 0
         assert server.stop() == 0
         code, reply = lab.send("own", "reject@test.example", mails["ham"])  # milter_default_action = tempfail

@@ -44,7 +44,7 @@ def entries_of(*columns):
 def test_a_table_is_loaded_into_an_empty_place_only(kernel, garbage, column):
     place = array("i", [0] * 10)
     place[column] = garbage
-    with pytest.raises(ValueError, match="a place that is empty"):
+    with pytest.raises(ValueError, match="an empty place"):
         kernel.load([entries_of(0, 3, 9)], 2, place, None)
 
 
@@ -53,7 +53,7 @@ def test_a_table_is_loaded_into_an_empty_place_only(kernel, garbage, column):
 def test_a_further_table_finds_no_rows_that_there_are_not(kernel, garbage):
     place = array("i", [0] * 10)
     place[5] = garbage
-    with pytest.raises(ValueError, match="a place that is empty"):
+    with pytest.raises(ValueError, match="an empty place"):
         kernel.load([entries_of(0), entries_of(0, 5)], 2, place, None)
 
 

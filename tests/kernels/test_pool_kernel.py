@@ -129,7 +129,7 @@ def test_machines_check_what_they_are_given(kernel, wrong):
         "intercepts": array("d", [0.0]), "most": 5, "enough": 0.1,
     }  # fmt: skip
     assert kernel.separate(*given.values()) >= 1
-    with pytest.raises(ValueError, match=r"don't belong together"):
+    with pytest.raises(ValueError, match=r"inconsistent"):
         kernel.separate(*{**given, **wrong}.values())
 
 
@@ -641,9 +641,9 @@ def test_a_damaged_table_in_memory_is_not_followed():
 )
 def test_a_table_outside_of_its_file_is_refused(kernel, n, places):
     table = FileTable(bytes(600), n, *places)
-    with pytest.raises(ValueError, match="outside"):
+    with pytest.raises(ValueError, match="exceeds its file"):
         ask(kernel, Sums([(table, 1)], 2, 1, [1, 1]), [expert(1.0)], flat([{1}]), [1])
-    with pytest.raises(ValueError, match="outside"):
+    with pytest.raises(ValueError, match="exceeds its file"):
         kernel.load([table], 2, bytearray(40), None)
     for changed in (
         {"n": -1},
@@ -741,7 +741,7 @@ def test_listed_tokens_are_hashed_as_a_list_of_them(tokens, width):
     for module in KERNELS:
         assert module.hash_listed(listed, width) == compiled.hash_tokens(tokens, width)
         for wrong in (listed + b"\1", listed + b"\3\0ab"):
-            with pytest.raises(ValueError, match="cut short"):
+            with pytest.raises(ValueError, match="truncated"):
                 module.hash_listed(wrong, width)
 
 
@@ -884,7 +884,7 @@ def test_what_can_not_be_compressed_is_refused(kernel):
 
 def test_a_score_that_is_no_number_is_refused(kernel):
     for opinion, weight in ((math.nan, 0.0), (math.inf, 1.0), (1e308, 1e308)):
-        with pytest.raises(ValueError, match="no number"):
+        with pytest.raises(ValueError, match="not a number"):
             kernel.weigh(array("d", [1.0, opinion]), array("d", [weight]), array("d", [0.0]), array("d", [0.0, 0.0]))
 
 
@@ -906,7 +906,7 @@ def test_columns_that_one_stack_has_and_the_other_lacks(drawn):
         stacks[i % 2].append((in_file(table) if to_file else table, 1 + i))
     upper, lower = (SimpleNamespace(stack=stack, classes=3) for stack in stacks)
     expected = int((sums[0].any(1) & ~sums[1].any(1)).sum())
-    assert compiled.lacking(upper, lower) == reference.lacking(upper, lower) == expected
+    assert compiled.count_missing(upper, lower) == reference.count_missing(upper, lower) == expected
 
 
 @pytest.mark.parametrize("density", [0.02, 0.5, 0.95])
@@ -927,7 +927,7 @@ def test_a_file_of_many_blocks_is_searched_as_memory_is(density, asked, classes)
 def test_many_columns_that_another_stack_lacks(kernel):
     counts = np.random.default_rng(0).integers(0, 2, (2, 1000, 2)).astype(np.int32)
     upper, lower = (SimpleNamespace(stack=[(in_file(table_with(c, 1000)), 1)], classes=2) for c in counts)
-    assert kernel.lacking(upper, lower) == int((counts[0].any(1) & ~counts[1].any(1)).sum())
+    assert kernel.count_missing(upper, lower) == int((counts[0].any(1) & ~counts[1].any(1)).sum())
 
 
 def test_stacks_that_are_none_or_damaged_are_refused(kernel):
@@ -935,18 +935,18 @@ def test_stacks_that_are_none_or_damaged_are_refused(kernel):
     good = SimpleNamespace(stack=[(table, 1)], classes=2)
     for other in (SimpleNamespace(stack=[(table, 1)], classes=3), SimpleNamespace(stack=[], classes=3)):
         with pytest.raises(ValueError):
-            kernel.lacking(good, other)
+            kernel.count_missing(good, other)
     damaged = in_file(table)
     damaged.file = bytes(damaged.file[:8]) + b"\xff" + bytes(damaged.file[9:])
     with pytest.raises(ValueError):
-        kernel.lacking(SimpleNamespace(stack=[(damaged, 1)], classes=2), good)
+        kernel.count_missing(SimpleNamespace(stack=[(damaged, 1)], classes=2), good)
     with pytest.raises(ValueError):
-        kernel.lacking(good, SimpleNamespace(stack=[(damaged, 1)], classes=2))
+        kernel.count_missing(good, SimpleNamespace(stack=[(damaged, 1)], classes=2))
     for broken in ([(table, 0)], [table], [], None, ((table, 1),)):
         with pytest.raises((ValueError, TypeError)):
-            compiled.lacking(good, SimpleNamespace(stack=broken, classes=2))
+            compiled.count_missing(good, SimpleNamespace(stack=broken, classes=2))
     disordered, places = file_parts(np.array([0xFFFFFFFE, 1, 5, 1], np.uint32).tobytes())
     with pytest.raises(ValueError, match="out of order"):
-        compiled.lacking(
+        compiled.count_missing(
             SimpleNamespace(stack=[(FileTable.of_places(b"".join(disordered), places), 1)], classes=2), good
         )

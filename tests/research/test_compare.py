@@ -95,7 +95,7 @@ def test_results_are_shown_as_the_papers_are(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [("os.system", "must come from"), ("Nothing", "no 'Nothing'"), ("MultinomialNB(1)", "settings need names"),
-     ("MultinomialNB(prior=open('x'))", "Name or Name"), ("metrics", "no classifier")],
+     ("MultinomialNB(prior=open('x'))", "Name or Name"), ("metrics", "not a classifier")],
 )  # fmt: skip
 def test_a_name_runs_nothing_but_a_classifier(text, message):
     with pytest.raises(ValueError, match=message):
@@ -124,7 +124,7 @@ def test_class_of_ones_own_takes_a_colon(tmp_path, monkeypatch):
     for text, message in (
         ("own_classifier_of_a_test.MyNB", "MODULE:NAME"),
         ("own_classifier_of_a_test:Nothing", "no 'Nothing'"),
-        ("own_classifier_of_a_test:MyNB(beta=1)", "can't be made"),
+        ("own_classifier_of_a_test:MyNB(beta=1)", "can't be created"),
         ("no_such_module_of_a_test:MyNB", "can't be imported"),
         ("broken_module_of_a_test:MyNB", "ZeroDivisionError"),
     ):

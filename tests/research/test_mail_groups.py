@@ -42,6 +42,6 @@ def test_mails_that_belong_together(by, groups):
 
 
 def test_bad_ways_and_no_mails():
-    with pytest.raises(ValueError, match=r"Mails are grouped by mail, copies, near, thread, sender\. Got 'day'"):
+    with pytest.raises(ValueError, match=r"Messages can be grouped by mail, copies, near, thread, sender\. Got 'day'"):
         MailGroups("day")
     assert MailGroups("near").groups().tolist() == connected([]).tolist() == []

@@ -286,7 +286,7 @@ def test_a_file_of_results_is_resumed(tmp_path):
     with pytest.raises(ValueError, match=r"Line 1 of .* is no result"):
         suites.show_file(out, "mail")
     out.write_text("my thesis")
-    with pytest.raises(ValueError, match="no file of results"):
+    with pytest.raises(ValueError, match="not a file of suite results"):
         suites.mail_suite(["spamassassin"], systems=systems, **options)
     assert out.read_text() == "my thesis"
     with pytest.raises(ValueError, match="resume needs the file"):

@@ -150,7 +150,7 @@ def test_missing_files_are_named(tmp_path):
     (tmp_path / "data" / "1").unlink()
     with pytest.raises(BadInput, match="data/1, which can't be read: No such file"):
         list(trec.stream(trec.read_index(index), Parrot()))
-    with pytest.raises(NoInput, match="There is no index"):
+    with pytest.raises(NoInput, match="No index at"):
         trec.read_index(tmp_path / "nothing")
 
 

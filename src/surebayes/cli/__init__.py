@@ -28,7 +28,7 @@ COMPLETE = "_SUREBAYES_COMPLETE"
 
 @click.group(cls=Group, context_settings={"help_option_names": HELP, "max_content_width": 100})
 @click.version_option(__version__, "--version", prog_name="surebayes", message="%(prog)s %(version)s")
-@click.option("--debug", is_flag=True, help="Show a traceback after an error; may stand anywhere.")
+@click.option("--debug", is_flag=True, help="Show a traceback after an error; accepted anywhere.")
 def commands(debug: bool) -> None:
     """Filter mail and text with a guaranteed limit on false alarms.
 
@@ -98,10 +98,10 @@ def _nowhere() -> TextIO:
 
 
 def _run(words: list[str]) -> int:
-    for name in ("stdout", "stderr"):  # `2>&-`: what is said is lost, as asked, but nothing else
+    for name in ("stdout", "stderr"):  # after `2>&-` messages are lost, and nothing else
         if getattr(sys, name) is None:
             setattr(sys, name, _nowhere())
-    if hasattr(sys.stdout, "reconfigure"):  # a file name that is no UTF-8 must not end a listing
+    if hasattr(sys.stdout, "reconfigure"):  # a file name that isn't UTF-8 must not end a listing
         sys.stdout.reconfigure(errors="backslashreplace")
     completion, code = os.environ.get(COMPLETE), 0
     if completion:
@@ -113,7 +113,7 @@ def _run(words: list[str]) -> int:
             commands.invoke(ctx)
     except click.exceptions.Exit as done:
         code = done.exit_code
-    sys.stdout.flush()  # here, where an error is still a sentence
+    sys.stdout.flush()  # here an error still becomes a sentence
     return code
 
 
@@ -141,7 +141,7 @@ def failed(error: BaseException, debug: bool = False) -> int:
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
-        # The rest of the buffer cannot be written; without this Python would try again at exit, and complain.
+        # The rest of the buffer can't be written; Python would try again at exit, and print an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return code
 

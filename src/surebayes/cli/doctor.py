@@ -52,9 +52,9 @@ class Finding(NamedTuple):
     "Free disk space first: merge the tables into one file, and rewrite the journal without gaps."
 ))  # fmt: skip
 @click.option("--repair", is_flag=True, help=(
-    "Repair what needs no backup: old journal rows with numpy labels, files that every user may read, leftovers of "
+    "Repair everything that needs no backup: old journal rows with numpy labels, world-readable files, leftovers of "
     "killed "
-    "processes. Changes nothing that was learnt."
+    "processes. Lessons stay unchanged."
 ))  # fmt: skip
 @click.option("--mail", is_flag=True, help=(
     "Send a test message to a running `surebayes serve`, teach it, check that the verdict changes, and forget it. "
@@ -144,7 +144,7 @@ def _installation() -> list[Finding]:
 
 
 def _mail(model: str, addresses: Mapping[str, str | None]) -> list[Finding]:
-    """Check that a lesson passes through a running server; the first step that fails is the one to mend."""
+    """Check that a lesson passes through a running server, up to the first step that fails."""
     from surebayes.filter import settings
     from surebayes.server.address import addresses as parsed
     from surebayes.server.mail.proof import prove
@@ -219,7 +219,7 @@ def _users_of(model: str | None) -> str | None:
 
     try:
         users = settings.resolve(model)["users"].value
-    except (BadConfig, OSError):  # that has a line of its own
+    except (BadConfig, OSError):  # reported separately
         return None
     return str(users) if users else None
 
@@ -372,7 +372,7 @@ def _balance(documents: Mapping[str, int]) -> Finding:
     counts = ", ".join(f"{count:,} {name}" for name, count in documents.items())
     smallest = min(documents, key=lambda name: documents[name])
     if documents[smallest] == 0:
-        return Finding("balance", "note", f"{counts}: {smallest} is never given, for lack of lessons")
+        return Finding("balance", "note", f"{counts}: the verdict is never {smallest}, for lack of lessons")
     if documents[smallest] < 50:
         return Finding("balance", "note", f"{counts}: teach a few hundred documents of {smallest}")
     return Finding("balance", "ok", counts)
@@ -385,7 +385,7 @@ def _certificates(model: str, certificate: Mapping[str, Any] | None, reserved: M
 
 
 def _budgets(model: str, budgets: Mapping[str, Mapping[str, Any]], facts: Mapping[str, Any]) -> list[Finding]:
-    """Report the state of each budget; whether anything pays it back, and whether it can flag at all."""
+    """Report the state of each budget, whether anything pays its debt back, and whether it can flag anything."""
     checks = []
     for label, budget in budgets.items():
         name = "budget" if len(budgets) == 1 else f"budget {label}"
@@ -435,7 +435,7 @@ def _certificate(model: str, certificate: Mapping[str, Any] | None, reserved: Ma
         return Finding("certificate", "ok", f"{promise}, from {certificate['n_negatives']:,} documents")
     if certificate.get("contradicted"):
         reason = f"{certificate['state']} ({promise}): {certificate['reason']}"
-        again = f"Place the threshold again: surebayes calibrate -m {shlex.quote(model)}"
+        again = f"Choose the threshold again: surebayes calibrate -m {shlex.quote(model)}"
         return Finding("certificate", "problem", f"{reason}. {again}")
     needed = 1 if max_fpr is None else _next_step.needed(max_fpr, confidence)
     set_aside = sum(count for name, count in reserved.items() if name != certificate["pos_label"])

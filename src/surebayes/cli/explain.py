@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from surebayes.filter.verdict import Verdict
     from surebayes.pool.explanation import PoolExplanation, ViewShare
 
-_BAR = 20  # letters of the longest bar
-_SMALLEST = 0.0005  # what three digits show as 0.000
-_LETTERS = 1200  # of the text: a person reads its start, the views may read 3,000 bytes with many parts
+_BAR = 20  # characters of the longest bar
+_SMALLEST = 0.0005  # smaller shares would be printed as 0.000
+_LETTERS = 1200  # characters of the text to print; views may read up to 3,000 bytes
 
 
 @click.command(
@@ -114,7 +114,7 @@ def _print_layers(verdict: Verdict, changes: LayerChanges | None) -> None:
     if changes.terms:
         shown = ", ".join(f"{term} {change:+.3f}" for term, change in changes.terms[:8])
         _show.say(f"Words with the largest change: {shown}")
-    _show.say("This layer has no promise of its own: it uses the threshold of the base. Next: `surebayes calibrate`.")
+    _show.say("This layer has no promise: it uses the threshold of the base. Next: `surebayes calibrate`.")
 
 
 def _print_explanation(name: str, classes: Sequence[str], verdict: Verdict, why: PoolExplanation, top: int) -> None:
@@ -177,7 +177,7 @@ def _number(value: float, digits: int = 3) -> str:
 
 
 def _by_text(views: Iterable[ViewShare]) -> list[ViewShare]:
-    """Merge views of the same text: one picture, with the shares of each character summed."""
+    """Merge views of the same text, with the shares of each character summed."""
     merged: dict[str, ViewShare] = {}
     for view in views:
         if not view.text:

@@ -29,7 +29,7 @@ from surebayes.cli.shared.command import Command, model_option, setting
 )
 @click.option("--alarms", is_flag=True, help="Show the entries of its alarm budgets: debt, lift and alarms left.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=50, metavar="N", help="The most rows to show. Default: 50."
+    "--limit", type=click.IntRange(min=1), default=50, metavar="N", help="The maximum number of rows. Default: 50."
 )
 @click.option("--all", "everything", is_flag=True, help="Show all rows.")
 @_show.output_options

@@ -174,7 +174,7 @@ def _written(table: TableWriter) -> Callable[..., None]:
 
 
 class _Lines:
-    """A table printed row by row, whatever its length."""
+    """A table of any length, printed row by row."""
 
     def __init__(self, classes: list[str]) -> None:
         self.console = _show.console()

@@ -65,7 +65,10 @@ def merge(model: str, group: str | None, sources: tuple[str, ...], as_json: bool
     cls=Command,
     examples=(
         ("surebayes rebase -m ~/mine --base /srv/new/site", "Update the path of a base that was moved."),
-        ("surebayes rebase -m ~/mine --base /srv/site --own-weight 100", "Count the layer's own lessons 100 times."),
+        (
+            "surebayes rebase -m ~/mine --base /srv/site --own-weight 100",
+            "Count each of the layer's lessons 100 times.",
+        ),
     ),
 )
 @model_option()
@@ -76,13 +79,13 @@ def merge(model: str, group: str | None, sources: tuple[str, ...], as_json: bool
     required=True,
     help="The new base.",
 )
-@setting("own_weight", about="How many times the layer counts its own lessons. Default: unchanged.")
+@setting("own_weight", about="The weight of each of the layer's lessons. Default: unchanged.")
 @setting("who")
 @_show.output_options
 def rebase(model: str, base: str, own_weight: int, who: str | None, as_json: bool | None) -> None:
     """Change the base of a layer: its path, or another filter of the same kind.
 
-    The layer keeps its own lessons. Undo it with `rollback`.
+    The layer keeps its lessons. Undo the change with `rollback`.
     """
     from surebayes.filter.filter import Filter
 
@@ -92,7 +95,7 @@ def rebase(model: str, base: str, own_weight: int, who: str | None, as_json: boo
     if _show.wants_json(as_json):
         _show.print_json({"changed": changed, **status})
     else:
-        base = f"base {status['path']}; own lessons count {status['own_weight']} times"
+        base = f"base {status['path']}; each lesson of the layer counts {status['own_weight']} times"
         _show.say(f"{model}: {base}{'' if changed else ' (unchanged)'}")
 
 

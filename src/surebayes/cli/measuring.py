@@ -202,7 +202,7 @@ def calibrate(
 def _terms(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
     """Remove the terms of promises from the options: those given by a flag, a variable or a file.
 
-    None of a kind means: as last time. A budget from a file of settings alone is the present one.
+    None means the value of the last call. A budget that only the settings file names is the current one.
     """
     rates = ("max_fpr", "confidence", "min_precision", "mislabelled", "together", "anytime")
     terms = {name: options.pop(name) for name in (*rates, "budget", "burst")}
@@ -293,7 +293,7 @@ def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
 @setting("share")
 @setting("seed")
 @click.option("--limit", type=click.IntRange(min=2), metavar="N", help="Stop after N messages.")
-@click.option("--intervals/--no-intervals", default=True, help="Whether to print 95% intervals.")
+@click.option("--intervals/--no-intervals", default=True, help="Print 95% intervals.")
 @click.option(
     "--results",
     type=click.Path(readable=False, dir_okay=False),

@@ -44,7 +44,7 @@ def mislabelled_option(function: Any) -> Any:
 def anytime_option(function: Any) -> Any:
     """Add ``--anytime``."""
     return click.option("--anytime", is_flag=True, help=(
-        "Make the promise valid at every number of documents at once, so that you may calibrate again with more of "
+        "Make the promise valid for every number of documents at once, so that you may calibrate again with more of "
         "them "
         "as often as you like. Needs about a quarter more documents."
     ))(function)  # fmt: skip
@@ -148,7 +148,7 @@ def _print_certificate(certificate: Certificate) -> None:
     level = _show.percent(interval_confidence(certificate.confidence))
     more = [f"; {count:,} more of the same groups" if count else "" for count in certificate.dependent]
     rows = [
-        ("threshold", f"{certificate.threshold:.6g}", f"strictly above it is {certificate.pos_label}"),
+        ("threshold", f"{certificate.threshold:.6g}", f"scores strictly above it are {certificate.pos_label}"),
         ("negatives", f"{certificate.n_negatives:,}", f"at most {certificate.allowed:,} of them above{more[0]}"),
         ("positives", f"{certificate.n_positives:,}", more[1].removeprefix("; ")),
         ("recall", f"{certificate.recall:.4f}", f"{level} interval: {low:.4f} to {high:.4f}"),
@@ -200,7 +200,7 @@ def _print_certificate(certificate: Certificate) -> None:
 @setting("max_fpr")
 @setting("confidence", about="The confidence of the promise and of the intervals.")
 @click.option("--group-by", type=click.Choice(("mail", "copies", "near", "thread", "sender")), default="near", help=(
-    "The messages that count as one: none, copies, near copies, also those of one thread, or also those of one sender. "
+    "The messages that count as one: none, copies, near copies, also one thread, or also one sender. "
     "Default: near."
 ))  # fmt: skip
 @click.option("--burst", type=float, default=5.0, metavar="N", help=(
@@ -211,7 +211,7 @@ def _print_certificate(certificate: Certificate) -> None:
     "`plots`)."
 ))  # fmt: skip
 @click.option("--beside/--no-beside", default=True, help=(
-    "Whether to compare with a surebayes filter that learns from the same mail. Default: yes."
+    "Compare with a surebayes filter that learns from the same mail. Default: yes."
 ))  # fmt: skip
 @_PLOT
 @_show.output_options
@@ -312,7 +312,7 @@ def _print_audit(audit: Audit) -> None:
     rows = [_ranking_row(ranking) for ranking in audit.rankings]
     columns = ("recall at", "0.01%", "0.1%", "1%", "its own rate", "AUC_0.1")
     later = "Spam found at each false-alarm rate, on the mail after the first third"
-    beside = " (surebayes starts empty and learns as it goes)" if len(rows) > 1 else ""
+    beside = " (surebayes starts empty and learns from each message)" if len(rows) > 1 else ""
     _show.print_table(columns, rows, f"{later}{beside}:")
     if audit.ours is not None:
         _show.say(f"surebayes: {audit.ours}.", indent=2)

@@ -66,9 +66,9 @@ def _settings(*names: str) -> Callable[[Any], Any]:
         ),
         (
             "surebayes serve -m /srv/site --users /srv/users --spamd 127.0.0.1:783",
-            "Serve each person with a layer of their own.",
+            "Serve people with personal layers.",
         ),
-        ("surebayes serve -m ~/mail-filter --spamd 127.0.0.1:783 --shadow", "Judge and log only; change no mail."),
+        ("surebayes serve -m ~/mail-filter --spamd 127.0.0.1:783 --shadow", "Only judge and log mail; change nothing."),
     ),
 )
 @model_option(persons=False)

@@ -27,9 +27,9 @@ from surebayes.cli.shared.command import Command, model_option
 ))  # fmt: skip
 @_show.output_options
 def status(model: str, digest: bool, as_json: bool | None) -> None:
-    """Show what a filter promises, what it delivered so far, and what it has learnt.
+    """Show a filter's promises, its error rates so far, and its lessons.
 
-    Checks nothing: `doctor` looks for problems.
+    Doesn't check the files; see `doctor`.
     """
     from surebayes.filter.filter import Filter
 

@@ -73,7 +73,7 @@ class _YesOrUrl(ParamType):
     "classes."
 ))  # fmt: skip
 @click.option("--base", type=click.Path(readable=False, file_okay=False), metavar="DIR", help=(
-    "Make the new filter a layer on this one: it judges by both filters' counts, and weighs its own more."
+    "Make the new filter a layer on this one: it judges by the counts of both, with a higher weight on its own."
 ))  # fmt: skip
 @setting("own_weight")
 @setting("group")
@@ -103,8 +103,8 @@ class _YesOrUrl(ParamType):
     "Read the documents on a Dask cluster: the address of its scheduler, such as tcp://head:8786."
 ))  # fmt: skip
 @click.option("--content/--no-content", "content", default=None, help=(
-    "Whether the journal keeps the text of the documents, or only hashed columns, which nobody can read but which take "
-    "several times the space. Default: as the filter does; a new one keeps the text."
+    "Keep the text of the documents in the journal, or only hashed columns, which can't be read but take several "
+    "times the space. Default: the filter's setting; a new filter keeps the text."
 ))  # fmt: skip
 @setting("renew")
 @_show.output_options
@@ -162,7 +162,7 @@ def train(
                 documents = headers.watched(_inputs.content_and_label(inputs, counter))
                 done = trained.train(documents, reserve=reserve, journal=journal, progress=counter.step, spread=spread)
             status, unweighed = trained.status(), trained.unweighed()
-            told_apart = _told_apart(trained.classes, *trained.held_out_scores())
+            separation = _separation(trained.classes, *trained.held_out_scores())
             certificate = trained.certificate
             advice = (
                 None if certificate is not None and not certificate.stale else _next_step.for_filter(trained, model)
@@ -178,7 +178,7 @@ def train(
     assumed = assumed if is_new and base is None else None
     for sentence in _about_documents(assumed, headers, done["contradictory"]):
         _show.note(sentence)
-    report = _record(done, len(inputs.skipped), status["documents"], status["model"], told_apart)
+    report = _record(done, len(inputs.skipped), status["documents"], status["model"], separation)
     if _show.wants_json(as_json):
         _show.print_json(report)
     else:
@@ -189,7 +189,7 @@ def train(
 
 
 _KIND = {"reader": "reader", "model": "views", "width": "width"}
-"""What a filter is made with, and the options that say so; a layer has its base's unless they are given."""
+"""Properties fixed when a filter is created, with their options; a layer takes those of its base by default."""
 
 
 def _share_journal(trained: Filter, model: str, url: str, is_new: bool) -> None:
@@ -391,8 +391,8 @@ def forget(
 ) -> None:
     """Unlearn documents, exactly as if they had never been learnt.
 
-    Unknown documents are reported and change nothing. Documents are recognised by their content, even after a mail
-    server has changed line ends and header fields.
+    Unknown documents are reported and change nothing. Documents are recognised by their content, even if a server has
+    changed line ends and header fields.
     """
     inputs = _inputs.taken(options, labelled=False, paths=paths)
     _lessons(model, renew, inputs, as_json, lambda pupil, document: pupil.forget(document.content, who), "forgetting")
@@ -446,7 +446,7 @@ def budget_sentence(label: str, budget: dict[str, Any]) -> str:
     )
 
 
-def _told_apart(classes: Sequence[str], scores: Sequence[Sequence[float]], labels: Sequence[str]) -> dict[str, Any]:
+def _separation(classes: Sequence[str], scores: Sequence[Sequence[float]], labels: Sequence[str]) -> dict[str, Any]:
     """Return the size of the reserve, and how well its scores separate two classes.
 
     Parameters
@@ -458,7 +458,7 @@ def _told_apart(classes: Sequence[str], scores: Sequence[Sequence[float]], label
 
     Examples
     --------
-    >>> _told_apart(["ham", "spam"], [[-1.0], [2.0]], ["ham", "spam"])["figures"]["auc"]["value"]
+    >>> _separation(["ham", "spam"], [[-1.0], [2.0]], ["ham", "spam"])["figures"]["auc"]["value"]
     1.0
     """
     figures: dict[str, Any] = {}
@@ -486,7 +486,7 @@ def _record(
     model : str
         The version of the model.
     held_out : mapping
-        The result of `_told_apart`.
+        The result of `_separation`.
     """
     positive = list(documents)[1] if len(documents) == 2 else None
     return {

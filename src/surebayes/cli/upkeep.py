@@ -23,7 +23,7 @@ from surebayes.cli.shared.command import Command, model_option, setting
 )
 @model_option()
 @click.option("--views", type=click.Choice(["pool", "words"]), help=(
-    "Change the model. It can only read parts of a message that the current one reads; weights are fitted again."
+    "Change the model. It can't read more of a message than the current one does; weights are fitted again."
 ))  # fmt: skip
 @click.option(
     "--width", type=click.IntRange(2**10, 2**31 - 1), metavar="N", help="Change the number of hashed columns per view."
@@ -38,7 +38,7 @@ def rebuild(
 ) -> None:
     """Rebuild a filter from its journal.
 
-    This release reads every lesson again and counts it. The filter is replaced only when all of it is counted.
+    Reads and counts every lesson again, with this release. The filter is replaced only after all lessons are counted.
     """
     from surebayes.filter.filter import Filter
 

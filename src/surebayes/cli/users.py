@@ -64,8 +64,8 @@ def _found(users: str | None) -> Persons:
 )
 @_persons_options
 @click.option("--after", default="", metavar="NAME", help="Start after this name.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The most people to list. Default: all.")
-@click.option("--names", "names_only", is_flag=True, help="Print names alone, without opening any layer.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The maximum number of people. Default: all.")
+@click.option("--names", "names_only", is_flag=True, help="Print only names, without opening any layer.")
 def list_(
     users: str | None, model: str | None, after: str, limit: int | None, names_only: bool, as_json: bool | None
 ) -> None:
@@ -160,7 +160,7 @@ def show(users: str | None, model: str | None, name: str, as_json: bool | None) 
             "last lesson": _when(facts["last_lesson"]) or "none",
             "size": f"{facts['bytes'] / 1000:,.0f} kB",
             "base": f"{base.get('path', 'none')}; the layer's lessons count {base.get('own_weight', 1)} times",
-            "promise": "none of its own: the base's threshold" if status["certificate"] is None else "own certificate",
+            "promise": "none: the base's threshold" if status["certificate"] is None else "a certificate of the layer",
             **({"budget": _budget_state(facts)} if _budget_state(facts) else {}),
             **({} if health is None or health[0] == "ok" else {health[0]: health[1]}),
         }
@@ -203,7 +203,7 @@ def export(users: str | None, model: str | None, name: str, archive: str, as_jso
     ),
 )
 @_persons_options
-@click.option("--replace", is_flag=True, help="Replace the person's present layer.")
+@click.option("--replace", is_flag=True, help="Replace the person's existing layer.")
 @setting("group")
 @_NAME
 @click.argument("archive", type=click.Path(readable=False, dir_okay=False))
@@ -297,12 +297,12 @@ def backup(
 
     Only layers that have changed since the last backup are written; a server may run meanwhile. An interrupted backup
     continues with the next run.
-    The site itself is backed up by `surebayes export`.
+    To back up the site itself, use `surebayes export`.
     """
     from surebayes.filter import person_backup as backups
 
     persons = _found(users)
-    wanted = backups.asked(persons.names(), names, persons.users)
+    wanted = backups.selected(persons.names(), names, persons.users)
     done: list[Outcome] = []
     with (
         _show.progress("backing up", len(wanted), "people") as counter,
@@ -325,11 +325,11 @@ def backup(
     examples=(
         ("surebayes users restore --users /srv/users /backup/users", "Restore all people who have no layer."),
         ("surebayes users restore --users /srv/users /backup/users ann --replace",
-         "Go back to the backup of one person."),
+         "Restore one person's layer to the state of the backup."),
     ),
 )  # fmt: skip
 @_persons_options
-@click.option("--replace", is_flag=True, help="Replace present layers too.")
+@click.option("--replace", is_flag=True, help="Replace existing layers too.")
 @setting("group")
 @click.argument("target", type=click.Path(readable=False, file_okay=False))
 @_NAMES
@@ -339,24 +339,24 @@ def restore(
 ) -> None:  # fmt: skip
     """Restore people from a backup.
 
-    Present layers stay unless --replace is given, so that an interrupted restore continues with the next run.
+    Existing layers stay unless --replace is given, so an interrupted restore continues with the next run.
     """
     from surebayes.filter import person_backup as backups
 
     if not users:
         _found(users)
-    wanted = backups.asked(backups.names_in(target), names, target)
+    wanted = backups.selected(backups.names_in(target), names, target)
     done = []
     with _show.progress("restoring", len(wanted), "people") as counter, backups.restoring(str(users)):
         for name in wanted:
             done.append(backups.restore(str(users), name, backups.path_of(target, name), replace, group))
             counter.advance()
-    _report(done, as_json, how="Replace present layers with --replace.")
+    _report(done, as_json, how="Replace existing layers with --replace.")
 
 
 _WORDS = {
-    "written": "written", "unchanged": "unchanged", "restored": "restored", "present": "present and left as they are",
-    "gone": "without a layer any more", "removed": "removed, without a layer any more", "failed": "failed",
+    "written": "written", "unchanged": "unchanged", "restored": "restored", "present": "already there and unchanged",
+    "gone": "without a layer", "removed": "removed for lack of a layer", "failed": "failed",
 }  # fmt: skip
 
 

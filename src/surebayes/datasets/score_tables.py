@@ -47,8 +47,8 @@ def read_scores(source: Source, group: str | None = None) -> tuple[list[float], 
         score = _number(cell)
         if score is None:
             table.refuse(
-                f"{where} has {_shown_cell(cell)} in {source.text!r}, which is no finite number. Mend it, or leave "
-                "such rows out with --skip-bad."
+                f"{where} has {_shown_cell(cell)} in {source.text!r}, which is not a finite number. Correct it, or "
+                "skip such rows with --skip-bad."
             )
             continue
         assert label is not None
@@ -84,9 +84,9 @@ def positive_label(labels: list[str], wanted: str | None, where: str) -> tuple[s
     Parameters
     ----------
     labels : list of str
-        Labels of all rows.
+        The labels of all rows.
     wanted : str or None
-        The caller's choice. None: of two, the one with a telling name (spam, junk, 1, true, yes, positive, ...).
+        The caller's choice. None: the one of two with a positive name (spam, junk, 1, true, yes, positive, ...).
     where : str
         Name of the table in messages.
 

@@ -1,8 +1,7 @@
 """Sources of labelled documents: Maildir, mbox, MH, folders of files, CSV, JSON lines, Parquet, stdin.
 
-Iterating over a `Source` yields `SourceDocument` objects in bounded memory: of a document no more is
-held than a mail reader looks at (16 MB), of a mailbox one message at a time, of a table one line or batch. An error
-names the file and the row.
+Iterating over a `Source` yields `SourceDocument` objects in bounded memory: at most the analysed part of a document (16
+MB), one message of a mailbox, one line or batch of a table. An error names the file and the row.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from surebayes.kernels import kernel
 from surebayes.mail.plain import MAX_BYTES
 from surebayes.record import Record
 
-TYPE_CHECKING = False  # trainings import this module, and typing and dataclasses would be a twentieth of their time
+TYPE_CHECKING = False  # typing and dataclasses would add a twentieth to the time of a training
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
     from typing import Any, BinaryIO
@@ -31,7 +30,7 @@ __all__ = ["BadInput", "SourceDocument", "NoInput", "Source", "Sources", "guess_
 FORMATS = ("auto", "file", "folder", "maildir", "mh", "mbox", *TABLES)
 """Formats of sources; "auto" inspects the folder, the suffix and the first bytes."""
 _KEPT = MAX_BYTES + 1  # one byte more than is analysed, so that a longer document is marked truncated
-_BLOCK, _LARGEST_BLOCK = 128 * 1024, 1024 * 1024  # what a cache holds; more for larger messages
+_BLOCK, _LARGEST_BLOCK = 128 * 1024, 1024 * 1024  # fits into a cache; larger for larger messages
 _SUFFIXES = {**TABLE_SUFFIXES, ".mbox": "mbox"}
 
 
@@ -111,7 +110,7 @@ class Source(Record):
         return _READERS[self.resolved().format](self)
 
     def pairs(self) -> Iterator[tuple[Any, Any]]:
-        """Yield the content and the label of each document, without its name: mailboxes have many of them."""
+        """Yield the content and the label of each document, without its name, which is faster for mailboxes."""
         reader = _READERS[self.resolved().format]
         if reader in (_read_file, _read_mbox):
             return reader(self, bare=True)
@@ -284,7 +283,7 @@ def _names(folder: str | os.PathLike[str]) -> list[str]:
 
 
 def _number(name: str) -> tuple[int, str]:
-    """Return a sort key that puts numeric names, as in MH, first and in numeric order."""
+    """Return a sort key that puts numeric names (as in MH) first, in numeric order."""
     return (int(name), "") if name.isascii() and name.isdigit() and len(name) < 19 else (sys.maxsize, name)
 
 
@@ -315,7 +314,7 @@ def _files(folder: str | os.PathLike[str], refuse: Callable[[str], None]) -> Ite
                 entries = [entry for entry in entries if entry.name.isdigit() or entry.is_dir(follow_symlinks=False)]
         for entry in entries:
             if entry.is_symlink() and not os.path.exists(entry.path):
-                refuse(f"{entry.path} is a link to a file that isn't there.")
+                refuse(f"{entry.path} is a link to a missing file.")
             elif entry.is_file():
                 yield entry
 
@@ -365,7 +364,7 @@ def _read_mbox(source: Source, bare: bool = False) -> Iterator[Any]:
     with open_input(source.path) as file:
         start = file.read(4096)
         if start.strip() and not kernel("mail").is_from_line(start.lstrip(b"\r\n"), 0):
-            source.refuse(f"{shown(source.path)} is no mailbox: it doesn't start with a line 'From sender date'.")
+            source.refuse(f"{shown(source.path)} is not a mailbox: it doesn't start with a line 'From sender date'.")
             return
         yield from _messages(source, start.lstrip(b"\r\n"), file, bare)
 

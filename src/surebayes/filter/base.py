@@ -103,7 +103,7 @@ def opened(
     for place in link.places(folder):
         try:
             if identity_of(place) != link.id:
-                raise BadModel(f"{place!r} is not the filter that this layer was created on.")
+                raise BadModel(f"{place!r} is not the base of this layer, but another filter.")
             return open_base(place, folder, layer, hold, open_model, above, before)
         except (StoreError, OSError) as error:
             problem = problem or error
@@ -145,14 +145,14 @@ def _shared(place: str, real: str, chain: "tuple[str, ...]", open_model: "OpenMo
     from weakref import ref
 
     known: Base | None = _open[real]() if real in _open else None
-    if known is not None and known.folder == place and known.is_current and _may_stand_below(known, chain):
+    if known is not None and known.folder == place and known.is_current and _can_be_shared(known, chain):
         return known
     base = Base(place, True, chain, open_model, before or known)
     _open[real] = ref(base, lambda gone: _open.pop(real, None) if _open.get(real) is gone else None)
     return base
 
 
-def _may_stand_below(base: Base, chain: "tuple[str, ...]") -> bool:
+def _can_be_shared(base: Base, chain: "tuple[str, ...]") -> bool:
     """Whether a base that is open for one layer can serve another: no problem, no cycle, not too deep."""
     below = [os.path.realpath(folder) for folder in base.folders]
     return not base.problem and len(chain) + 1 + len(below) <= DEEPEST and not any(each in chain for each in below)
@@ -205,9 +205,9 @@ def pool_alone(layer: Engine) -> Engine:
     return engine
 
 
-def thresholds_of(noted: object) -> "dict[str, float]":
+def thresholds_of(base_record: object) -> "dict[str, float]":
     """Return the base's thresholds from a layer's manifest; none if it has none."""
-    values = noted.get("thresholds") if isinstance(noted, dict) else None
+    values = base_record.get("thresholds") if isinstance(base_record, dict) else None
     fits = isinstance(values, dict) and all(isinstance(value, float) and isfinite(value) for value in values.values())
     return values if fits else {}  # type: ignore[return-value]
 
@@ -270,18 +270,18 @@ class BaseInUse:
         """Return the pool that judges."""
         return pool_alone(layer) if self.base is None else pool_on(self.base, layer, self.link, missing)
 
-    def judging(self, own: "Model", noted: object) -> "tuple[dict[str, float], Sequence[float] | None, str]":
+    def judging(self, own: "Model", base_record: object) -> "tuple[dict[str, float], Sequence[float] | None, str]":
         """Return thresholds, probability map and version of a layer; the base's until the layer has its own.
 
         Parameters
         ----------
         own : Model
             The layer without its base.
-        noted : dict, optional
-            The manifest's record of the base, from `note`.
+        base_record : dict, optional
+            The manifest's record of the base, from `record`.
         """
         below = self.base.model if self.base is not None else None
-        last = below.thresholds if below is not None else thresholds_of(noted)
+        last = below.thresholds if below is not None else thresholds_of(base_record)
         probability = own.probability if own.probability is not None or below is None else below.probability
         version = own.version if below is None else f"{own.version}/{below.version}"
         return own.thresholds or last, probability, version
@@ -294,22 +294,22 @@ class BaseInUse:
             "problem": self.problem or None,
         }  # fmt: skip
 
-    def note(self, missing: "list[int] | None") -> "dict[str, Any] | None":
+    def record(self, missing: "list[int] | None") -> "dict[str, Any] | None":
         """Return the manifest's record of the base: version, rows, missing columns for that version, thresholds."""
         if self.base is None:
             return None
         base = self.base
         return {"base": base.version, "rows": base.rows, "lacks": missing, "thresholds": base.model.thresholds}
 
-    def missing_columns(self, layer: Engine, noted: object) -> "list[int] | None":
+    def missing_columns(self, layer: Engine, base_record: object) -> "list[int] | None":
         """Return per view how many of the layer's columns the base is missing, from the manifest or counted."""
         if self.base is None:
             return None
-        if isinstance(noted, dict) and noted.get("base") == self.base.version:
-            columns = noted.get("lacks")
+        if isinstance(base_record, dict) and base_record.get("base") == self.base.version:
+            columns = base_record.get("lacks")
             if isinstance(columns, list) and len(columns) == len(layer.views) and all(map(_is_count, columns)):
                 return columns
-        return lacking(self.base.model.engine, layer)
+        return missing_columns_of(self.base.model.engine, layer)
 
 
 def _is_count(value: object) -> bool:
@@ -326,10 +326,10 @@ def link_to(base: Base, folder: str, own_weight: int) -> BaseLink:
 # ---------------------------------------------------------------------- counts
 
 
-def lacking(base: Engine, layer: Engine) -> "list[int]":
+def missing_columns_of(base: Engine, layer: Engine) -> "list[int]":
     """Return for each view how many columns of the layer have no documents in the base."""
     with DamageAsBadModel():
-        return [_kernel.lacking(upper, lower) for upper, lower in zip(layer.sums, base.sums)]
+        return [_kernel.count_missing(upper, lower) for upper, lower in zip(layer.sums, base.sums)]
 
 
 def unseen(base: Engine, layer: Engine, rows: "list[Rows]") -> "list[int]":
@@ -351,7 +351,7 @@ def over(base: Engine, layer: Engine, weight: int, missing: "list[int] | None" =
     weight : int
         How often each of the layer's documents counts.
     missing : list of int, optional
-        The result of `lacking`, if known.
+        The result of `missing_columns_of`, if known.
 
     Examples
     --------
@@ -369,7 +369,7 @@ def over(base: Engine, layer: Engine, weight: int, missing: "list[int] | None" =
     >>> layered.opinions(question)[0] == together.opinions(question)[0]
     True
     """
-    missing = lacking(base, layer) if missing is None else missing
+    missing = missing_columns_of(base, layer) if missing is None else missing
     sums = []
     for below, above, more in zip(base.sums, layer.sums, missing):
         totals = [a + weight * b for a, b in zip(below.totals, above.totals)]
@@ -378,7 +378,7 @@ def over(base: Engine, layer: Engine, weight: int, missing: "list[int] | None" =
     engine = Engine(base.reader, base.views, base.classes, sums)
     documents = [a + weight * b for a, b in zip(base.documents, layer.documents)]
     if sum(documents) >= 2**31:
-        raise OverflowError(f"A pool counts up to 2**31 documents; own lessons times {weight} exceed that.")
+        raise OverflowError(f"A pool counts up to 2**31 documents; the layer's lessons times {weight} exceed that.")
     engine.documents, engine.experts = ints(documents), base.experts
     engine.weights = stepped(base.weights, layer.weights.units)
     return engine

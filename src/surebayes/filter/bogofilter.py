@@ -1,7 +1,7 @@
 """Import of bogofilter's counts, in the format of ``bogoutil -d``, into a filter of words.
 
 A line is a token, the numbers of spam and good messages with it, and a date; ``.MSG_COUNT`` has the numbers of
-messages. Without the messages themselves, such a filter can't forget them, nor promise anything.
+messages. Without the messages themselves, such a filter can neither forget them nor be calibrated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from surebayes.pool.specs import views_of
 COUNT = b".MSG_COUNT"
 MOST = 2**31 - 1
 _LINE = 10_000
-"""Counts on a line of the dump."""
+"""Counts per line of the dump."""
 
 
 def terms_of(token: str) -> list[str]:
@@ -54,7 +54,7 @@ def terms_of(token: str) -> list[str]:
         return ["received:" + ".".join(labels[:3] if is_address else labels[-3:])]
     if field in ("head", "rtrn", "mime", "rcvd"):
         return []
-    return words(token)  # a colon of its own
+    return words(token)  # the colon is part of the word
 
 
 def counts_of(lines: Iterable[bytes]) -> tuple[list[int], dict[str, list[int]], dict[str, int]]:
@@ -77,7 +77,7 @@ def counts_of(lines: Iterable[bytes]) -> tuple[list[int], dict[str, list[int]], 
         if token == COUNT:
             mails = [good, spam]
             continue
-        if token.startswith(b"."):  # how its database is coded
+        if token.startswith(b"."):  # bogofilter's metadata
             continue
         terms = terms_of(token.decode("utf-8", "replace"))
         done["used" if terms else "left"] += 1
@@ -132,7 +132,7 @@ def _fields(mails: list[int], terms: dict[str, list[int]], width: int) -> Iterat
     tokens = [term.encode("utf-8", "replace") for term in terms]
     columns = memoryview(kernel("pool").hash_tokens(tokens, width)).cast("I") if tokens else array("I")
     by_column: dict[int, list[int]] = {}
-    for column, counts in zip(columns, terms.values()):  # terms that share a column: at most all mails
+    for column, counts in zip(columns, terms.values()):  # terms that share a column: at most all messages
         before = by_column.get(column, [0, 0])
         by_column[column] = [min(a + b, n) for a, b, n in zip(before, counts, mails)]
     bits = key_bits(2)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from surebayes.filter.verdicts.memory import Memory
 
 BURST = 5.0
-_NOWHERE = 1e9
+_UNREACHABLE = 1e9
 
 
 def check(mine: Filter, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
@@ -50,11 +50,11 @@ def begin(mine: Filter, labels: Sequence[str], rate: float | None, burst: float 
             place = 0 if len(state.names) == 2 else state.names.index(label)
             ledger.set_terms(memory.database, label, place, *terms, Lesson("calibrate"))
             ledger.calibrate(memory.database, label, scores[~truth].tolist(), scores[truth].tolist())
-    _note_terms(session.path, *terms)
+    _record_terms(session.path, *terms)
     session.absorb(f"budget: {terms[1]:g} + {terms[0]:g} n alarms")  # with a summary of the settings
 
 
-def _note_terms(folder: str, rate: float, burst: float) -> None:
+def _record_terms(folder: str, rate: float, burst: float) -> None:
     """Record the terms in the file of settings: a budget there without remembered verdicts means that they are lost."""
     path = os.path.join(folder, settings.NAME)
     for name, value in (("budget", rate), ("burst", burst)):
@@ -91,7 +91,7 @@ def _certificate(memory: Memory, label: str, budget: AlarmBudget, other: str | N
     database = memory.database
     base = ledger.base_threshold(database, label)
     scored, allowed = database.rows("SELECT scored, allowed FROM budgets WHERE label = ?", (label,))[0]
-    threshold = _NOWHERE if base is None else base
+    threshold = _UNREACHABLE if base is None else base
     caught, recent = ledger.recall(database, label, threshold)
     measured = allowed >= 0
     return Certificate(

@@ -1,6 +1,6 @@
 """Evaluation on labelled documents: measures with intervals, and the ROC curve at low false-positive rates.
 
-Needs only true labels, predicted labels and scores, not the filter.
+The input is true labels, predicted labels and scores; the filter itself isn't needed.
 
 >>> from surebayes.filter.evaluation import evaluate
 >>> found = evaluate(["ham", "ham", "spam", "spam"], ["ham", "ham", "spam", "ham"], [-2.0, -1.0, 3.0, -1.5], "spam")
@@ -24,7 +24,7 @@ from surebayes.filter.ranking_figures import Figure
 __all__ = ["Evaluation", "Figure", "draw_roc", "evaluate", "roc_text"]
 
 LOW = 0.1
-"""The false-positive rate up to which ROC pictures go."""
+"""The right end of ROC plots, as a false-positive rate."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Evaluation:
     documents : int
         Their number.
     classes : dict of str to int
-        How many of each true label.
+        The number for each true label.
     confusion : dict of (str, str) to int
-        How many for each pair of true and predicted label.
+        The number for each pair of true and predicted label.
     positive : str or None
         The positive class; None with more than two classes.
     figures : dict of str to Figure
@@ -89,7 +89,7 @@ def evaluate(
     positive : str, optional
         The positive class. None: only measures over all classes.
     confidence : float, default=0.95
-        Of the intervals: exact (Clopper & Pearson) for rates of the predicted labels, bootstrap for what comes from
+        Confidence of the intervals: exact (Clopper & Pearson) for rates of predicted labels, bootstrap for measures of
         scores.
 
     Returns
@@ -161,7 +161,7 @@ def _of_scores(y: list[bool], scores: list[float], confidence: float) -> dict[st
 
 # ---------------------------------------------------------------------- pictures
 
-_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # the bits of a Braille letter, row by row
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # the bits of a Braille character, row by row
 
 
 def roc_text(
@@ -171,14 +171,14 @@ def roc_text(
     max_fpr: float = LOW,
     mark: float | None = None,
 ) -> str:
-    """Return a ROC curve, up to a false-positive rate, drawn in Braille letters.
+    """Return a ROC curve, up to a false-positive rate, drawn in Braille characters.
 
     Parameters
     ----------
     roc : sequence of (false-positive rate, true-positive rate)
         Corners of the curve, from (0, 0) to (1, 1).
     width, height : int
-        Letters of the drawing, axes not counted.
+        Size of the drawing in characters, without the axes.
     max_fpr : float
         The right end.
     mark : float, optional
@@ -225,7 +225,7 @@ def roc_text(
 
 
 def _tpr(roc: Sequence[tuple[float, float]], rate: float) -> float:
-    """Return the curve's height at a rate, corners joined by lines; of several at one rate the highest."""
+    """Return the curve's height at a rate, interpolated between corners; of several heights the largest."""
     best, before = 0.0, (0.0, 0.0)
     for fpr, tpr in roc:
         if fpr <= rate:
@@ -236,7 +236,7 @@ def _tpr(roc: Sequence[tuple[float, float]], rate: float) -> float:
 
 
 def check_picture(path: str | Path) -> str:
-    """Return the suffix of a picture's name; BadInput where it is none that can be drawn."""
+    """Return the suffix of a picture's name; BadInput for a format that can't be drawn."""
     suffix = Path(path).suffix.lower()
     if suffix not in (".png", ".svg", ".pdf"):
         raise BadInput(f"A picture's name must end in .png, .svg or .pdf. Got {Path(path).name!r}.")
@@ -256,7 +256,7 @@ def draw_roc(
     curves : mapping from name to corners
         As in `roc_text`.
     path : path
-        The file; its suffix says which format.
+        The file; its suffix selects the format.
     max_fpr : float
         The right end.
     mark : float, optional

@@ -129,8 +129,7 @@ class Filter:
             How documents are read: as raw messages, or as plain text.
         model : {"pool", "words"}, default="pool"
             The experts of `ViewPool`, or one expert on hashed words and header tokens: a fraction of the size and
-            ten times the speed, less precise. With one expert there are no weights to learn: its own stays as it is,
-            or as `retune` sets it.
+            ten times the speed, less precise. A single expert has no weights to learn, except by `retune`.
         width : int, default=2**22
             Hashed columns of each view; only used ones take room.
         renew : bool, default=True
@@ -286,7 +285,7 @@ class Filter:
     def _see(self, document: bytes | str, state: State) -> Features:
         """Read a document, once if it is judged and then taught."""
         if self._last is None or self._last[0] is not document or not isinstance(document, (bytes, str)):
-            self._last = document, state.see(document)
+            self._last = document, state.features_of(document)
         return self._last[1]
 
     def __repr__(self) -> str:
@@ -326,7 +325,7 @@ class Filter:
             else:
                 state = session.fresh_state()
                 features = self._see(document, state)
-                model, scores = state.model, state.ask(features).scores
+                model, scores = state.model, state.scored(features).scores
             model = model.of(features.rows)
         decision, budgets = self._recorder.decide(model, scores, features, remember, person)
         return self._verdict(model, decision, features, budgets)
@@ -401,7 +400,7 @@ class Filter:
             return None
         with mine._session.mutex:
             state = mine._session.fresh_state()
-            model, scores = state.model.of(features.rows), state.ask(features).scores
+            model, scores = state.model.of(features.rows), state.scored(features).scores
         decision, budgets = mine._recorder.decide(model, scores, features, False, None)
         return mine._verdict(model, decision, features, budgets)
 
@@ -800,9 +799,9 @@ class Filter:
         from surebayes.filter.promise import tradeoff
 
         positive, confidence = text_or_none(positive, "positive"), plain_real(confidence, "confidence")
-        asked = self.model, positive, confidence
-        if self._tradeoff is None or self._tradeoff[0] != asked:  # scoring the reserve is slow
-            self._tradeoff = asked, tradeoff(self._session, positive, confidence)
+        key = self.model, positive, confidence
+        if self._tradeoff is None or self._tradeoff[0] != key:  # scoring the reserve is slow
+            self._tradeoff = key, tradeoff(self._session, positive, confidence)
         return self._tradeoff[1]
 
     # ---- history and state
@@ -992,8 +991,6 @@ class Filter:
                 return [str(error)]
 
     # ---- remembered verdicts
-
-    # ---- what users ask
 
     def share_memory(self, site: Filter) -> None:
         """Use the remembered verdicts of a layer's base through a Filter that is open in this process.
@@ -1344,14 +1341,14 @@ class Filter:
         label, lesson = label_of(label, names), Lesson(who)
         memory, verdict, features = self._kept(number, learner)
         if features is None:
-            memory.tell(verdict.fingerprint, label, None, lesson, verdict.person or "")
+            memory.record_label(verdict.fingerprint, label, None, lesson, verdict.person or "")
             return "noted"
         with learner._session.mutex:
             learner._session.fresh_state()
             known = learner._session.reading(refresh=True).known(features.fingerprint)
         outcome, _ = learner._learnt(features, label, lesson, verdict.person or "")
         before = known[1] if known is not None and known[0] == "learn" else ""
-        memory.told(number, label, lesson, before)
+        memory.mark_learnt(number, label, lesson, before)
         return outcome
 
     def clear_label(self, number: int, who: str | None = None, learner: Filter | None = None) -> str:
@@ -1378,7 +1375,7 @@ class Filter:
         memory, verdict, features = self._kept(number, learner)
         if not verdict.truth:
             return "unknown"
-        before = memory.untold(number)
+        before = memory.clear_label(number)
         if before is None or features is None:
             return "noted"
         if before == verdict.truth:
@@ -1388,12 +1385,12 @@ class Filter:
         return learner._forget(features.fingerprint, lesson)
 
     def tell(self, number: int, label: str, who: str | None = None, learner: Filter | None = None) -> str:
-        """Call `set_label`, its present name: this one will be removed in the next release."""
+        """Call `set_label`. Deprecated: this name will be removed in the next release."""
         warnings.warn("Filter.tell is now Filter.set_label", DeprecationWarning, stacklevel=2)
         return self.set_label(number, label, who, learner)
 
     def untell(self, number: int, who: str | None = None, learner: Filter | None = None) -> str:
-        """Call `clear_label`, its present name: this one will be removed in the next release."""
+        """Call `clear_label`. Deprecated: this name will be removed in the next release."""
         warnings.warn("Filter.untell is now Filter.clear_label", DeprecationWarning, stacklevel=2)
         return self.clear_label(number, who, learner)
 
@@ -1548,7 +1545,7 @@ class Filter:
         """
         memory, names = self._recorder.memory, self._session.model().names
         confidence = plain_real(confidence, "confidence")
-        if not 0 < confidence < 1:  # without numpy: a training asks this
+        if not 0 < confidence < 1:  # without numpy: `train` calls this
             raise ValueError(f"confidence must lie in (0, 1). Got {confidence!r}.")
         if memory is None:
             return {}
@@ -1670,10 +1667,11 @@ class Filter:
         Returns
         -------
         dict or None
-            "seen" and "errors": known documents of the first class, and those that were flagged; "promised": the rate;
-            "evidence" that the promise is broken, and the "line" beyond which it is ("alarm"); "curve": (seen, errors)
-            over time. None without a promise on a rate of two classes, or without correct labels. A renewal continues
-            the count, `calibrate` restarts it. Labels from complaints alone exaggerate the drift.
+            "seen" and "errors": the numbers of known documents of the first class, and of those flagged; "promised":
+            the rate; "evidence" against the promise, the "line" beyond which it counts as broken, and "alarm", whether
+            it does; "curve": (seen, errors) over time. None without a promise on a rate of two classes, or without
+            correct labels. A renewal continues the count, `calibrate` restarts it. If only complaints are labelled, the
+            drift is exaggerated.
         """
         from surebayes.guarantees.certificate import Certificate
 
@@ -1745,8 +1743,9 @@ class Filter:
         Parameters
         ----------
         keep : bool
-            True: the start of the source and the text, compressed: a fraction of the room, readable to everyone with
-            access to the folder. False: columns, which nobody can read, and which can't be rebuilt with other views.
+            True stores the start of the source and the text, compressed: a fraction of the room, but readable to
+            everyone with access to the folder. False stores unreadable columns, which can't be rebuilt with other
+            views.
         """
         session = self._session
         with session.exclusive():
@@ -1866,7 +1865,7 @@ class Filter:
         who : str, optional
             Recorded in the history.
         progress : callable, optional
-            Called now and then with the step, the rows done, and of how many.
+            Called periodically with the step, the number of rows done, and their total.
 
         Returns
         -------
@@ -1913,7 +1912,7 @@ class Filter:
         path : path
             The new folder.
         progress : callable, optional
-            Called now and then with the step, the messages done, and of how many.
+            Called periodically with the step, the number of messages done, and their total.
 
         Returns
         -------
@@ -2017,7 +2016,7 @@ def _reversal(state: State, features: Features, label: str) -> float:
     """Return how often a message would have to be taught as another class to change its verdict."""
     from surebayes.pool.explanation import reversal
 
-    scores, names = state.ask(features).scores, state.names
+    scores, names = state.scored(features).scores, state.names
     if len(names) == 2:
         other = 1 - names.index(label)
     else:

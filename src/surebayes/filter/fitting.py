@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from surebayes.pool.buffers import Numbers
 
 CHUNK = 256
-"""Messages of a journal that are cut into terms together."""
+"""Journal messages cut into terms by one call."""
 
 
 def chosen_of(engine: Engine, codes: Sequence[int], turns: Sequence[Sequence[int]]) -> tuple[KeptRows, Integers]:
-    """Choose the messages whose terms a fit asks for, from their classes in order; return these classes as well."""
+    """Choose the messages whose terms a fit needs, from the classes of all in order; return their classes as well."""
     labels = np.array(codes, np.int64)
     chosen = kept(labels, turns, bool(engine.stages))
     return chosen, labels[chosen.places]
@@ -33,13 +33,13 @@ class SpooledDocuments(FitDocuments):
     Parameters
     ----------
     spool : Spool
-        Where their terms are.
+        The storage of their terms.
     fingerprints : list of str
-        Which they are, in order.
+        The messages, in order.
     labels : ndarray of int64
         Their classes.
     learn : callable, optional
-        Has the filter learn what was held out.
+        Learns the held-out messages in the filter.
     """
 
     def __init__(
@@ -50,41 +50,41 @@ class SpooledDocuments(FitDocuments):
         self._place = {fingerprint: i for i, fingerprint in enumerate(fingerprints)}
 
     def placed(self, group: SpooledGroup) -> Placed:
-        """Return the rows of messages that lie together, and which they are."""
+        """Return the rows of a group of messages, their places in it, and their numbers."""
         at = np.array([self._place[fingerprint] for fingerprint in group.fingerprints], np.int64)
         return group.rows, np.array(group.places, np.int64), at
 
     def batches(self, which: Integers) -> Iterable[Placed]:
-        """Yield messages as they lie together."""
+        """Yield messages in the groups of the spool."""
         places = self._spool.places_of(self._fingerprints[i] for i in which)
         return map(self.placed, self._spool.grouped(places))
 
     def learn(self, engine: Engine, which: Integers) -> None:
-        """Learn what was held out, with all that belongs to it."""
+        """Learn the held-out messages in the filter, journal rows included."""
         if self._learn is not None:
             self._learn()
 
 
 class OneView(SpooledDocuments):
-    """Messages of a training as a pool of one view sees them."""
+    """Messages of a training in a single view."""
 
     def __init__(self, spool: Spool, fingerprints: Sequence[str], labels: Integers, view: int) -> None:
         super().__init__(spool, fingerprints, labels)
         self._view = view
 
     def placed(self, group: SpooledGroup) -> Placed:
-        """Return the rows of that view alone."""
+        """Return the rows of that view only."""
         rows, meant, at = super().placed(group)
         return [rows[self._view]], meant, at
 
 
 class CountedDocuments(SpooledDocuments):
-    """Messages of a training that are counted already, and what was said of those held out before they were.
+    """Already counted messages of a training, and the opinions of the held-out ones from before.
 
     Parameters
     ----------
-    asked : list of (opinions, group)
-        What experts said of the messages of each group.
+    opinions : list of (opinions, group)
+        The experts' opinions of the messages of each group.
     """
 
     def __init__(
@@ -92,22 +92,22 @@ class CountedDocuments(SpooledDocuments):
         spool: Spool,
         fingerprints: Sequence[str],
         labels: Integers,
-        asked: Sequence[tuple[Numbers, SpooledGroup]],
+        opinions: Sequence[tuple[Numbers, SpooledGroup]],
     ) -> None:
         super().__init__(spool, fingerprints, labels)
-        self._asked = asked
+        self._opinions = opinions
 
     def unlearnt(self, engine: Engine, chosen: KeptRows) -> Opinions:
-        """Return what was said."""
+        """Return the stored opinions."""
         result = np.empty((len(chosen.tail), len(engine.contrasts), engine.n_experts))
-        for opinions, group in self._asked:
+        for of_group, group in self._opinions:
             at = np.searchsorted(chosen.tail, self.placed(group)[2])
-            result[at] = np.reshape(opinions, (-1, *result.shape[1:]))
+            result[at] = np.reshape(of_group, (-1, *result.shape[1:]))
         return result
 
 
 def in_memory(engine: Engine) -> Engine:
-    """Return a pool with the same second stages, and the counts that these are fitted on in memory."""
+    """Return a pool with the same second stages, and with the counts they are fitted on in memory."""
     near = Engine(engine.reader, engine.views, engine.classes, list(engine.sums))
     near.documents, near.experts, near.weights = engine.documents, engine.experts, engine.weights
     for v, (view, sums) in enumerate(zip(engine.views, engine.sums)):
@@ -122,7 +122,7 @@ class JournaledDocuments(FitDocuments):
     Parameters
     ----------
     cut : callable
-        Returns the rows of a message that a row of the journal holds.
+        Returns the rows of the messages in given journal rows.
     rows : list of int
         The rows of the journal, in the order of the messages.
     labels : ndarray of int64
@@ -134,7 +134,7 @@ class JournaledDocuments(FitDocuments):
         self._cut, self._journal_rows = cut, rows
 
     def batches(self, which: Integers) -> Iterable[Placed]:
-        """Yield some messages at a time."""
+        """Yield messages, a chunk at a time."""
         for start in range(0, len(which), CHUNK):
             at = which[start : start + CHUNK]
             yield self._cut([self._journal_rows[i] for i in at]), np.arange(len(at)), at

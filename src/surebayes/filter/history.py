@@ -84,7 +84,7 @@ def rollback(session: Session, version: int, lesson: Lesson) -> int:
         erased = [event.seq for event in undone if event.action in ("erase", "rebuild")]
         if erased:
             raise ValueError(
-                f"Can't return to a version before {erased[-1]}, where messages were erased or all were recounted."
+                f"Can't return to a version before {erased[-1]}, where messages were erased or the filter was rebuilt."
             )
         for event in reversed(undone):
             _undo(txn, event, lesson)
@@ -147,7 +147,7 @@ def unlike_the_journal(
         if action == "learn":
             learnt[state.names[state.code(label)]] += 1
     if learnt != state.known["learn"]:
-        return [f"The manifest counts {state.known['learn']} messages that were learnt, the journal {learnt}."]
+        return [f"The manifest counts {state.known['learn']} learnt messages, the journal {learnt}."]
     for label, more in zip(state.names, state.learnt.counts(len(state.names))):
         learnt[label] += more
     for label, counted in zip(state.names, state.engine.documents):

@@ -1,4 +1,4 @@
-"""The manifest of a filter as typed values: what judges, the files of tables, the place in the journal, the settings.
+"""A filter's manifest as typed values: scoring, table files, position in the journal, settings.
 
 `surebayes filter` reads it: no numpy, no typing. Each part is validated when it is first used, so that a filter whose
 settings are damaged still judges.
@@ -231,7 +231,7 @@ class Manifest:
 
     @property
     def scoring(self) -> Scoring:
-        """What judging needs."""
+        """The part that judging needs."""
         return self._part("scoring", Scoring.from_json)  # type: ignore[no-any-return]
 
     @property
@@ -329,7 +329,7 @@ def _weights_since(settings: "Any") -> int:
 
 
 def stable_read(folder: str, read: "Any") -> "Any":
-    """Return what `read` makes of a folder's manifest; again, where a writer has replaced its files meanwhile."""
+    """Return `read` of a folder's manifest; retry if a writer has meanwhile replaced the files."""
     try:
         return read_until_stable(lambda: Manifest.read(folder), read)
     except NoModel:

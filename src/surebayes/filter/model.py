@@ -28,9 +28,9 @@ MUTE = 1e9
 """The threshold shown while a budget is mute: a number that every reader of headers and JSON accepts."""
 
 UNPACK_MIN_ENTRIES = 30_000
-"""Unpack the tables once they have fewer entries than this per document looked up in the file: then it pays."""
+"""Unpacking the tables pays once they have fewer entries than this per document looked up in the files."""
 FOLD_MIN_ENTRIES = 3 * UNPACK_MIN_ENTRIES
-"""Merge the smaller tables once they have fewer entries than this per such document."""
+"""Merging the smaller tables pays once they have fewer entries than this per such document."""
 CHUNK, CHUNK_BYTES = 32, 4 * 2**20
 """Maximum size of a chunk, in documents and in bytes."""
 

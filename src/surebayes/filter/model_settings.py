@@ -21,26 +21,26 @@ MOST_WEIGHT = 1000
 
 
 class Settings:
-    """What a filter is set to, besides what it has learnt: thresholds, the promise they keep, how it weighs.
+    """The fitted parameters of a filter besides its counts: thresholds, promises, weights.
 
     Parameters
     ----------
     weights, bias : list
-        The pool's weights, in units of 2**-40 for each contrast and expert, and what is added.
+        The pool's weights for each contrast and expert, in units of 2**-40, and the constant terms.
     bounds : list, or None
-        How large opinions are at most: see `PoolWeights`.
+        Bounds on the opinions; see `PoolWeights`.
     weights_since : int
-        The row of the journal after which lessons have moved these weights.
+        The journal row after which lessons have moved these weights.
     second_stage : int
-        The row of the journal that holds the second stages; 0: they aren't fitted.
+        The journal row with the second stages; 0 before they are fitted.
     thresholds : dict of str to float
-        What a class's score must be above.
+        The threshold of each class: its score must be higher.
     probability : list of three numbers, or None
-        How scores become probabilities.
+        The map from scores to probabilities.
     certificates : dict of str to dict
         The promises of the thresholds, by class.
     certified_at : int
-        The number of lessons when it was made.
+        The number of lessons when they were issued.
     base : BaseLink or None
         A layer's base; the weights are then the steps of the layer's lessons.
     """
@@ -70,7 +70,7 @@ class Settings:
         self.base, self.bounds = base, bounds
 
     def pool_weights(self, contrasts: int, experts: int) -> PoolWeights:
-        """Return the weights of a pool of so many contrasts and experts; BadModel where these are of another one."""
+        """Return the weights of a pool with these numbers of contrasts and experts; BadModel if they don't fit."""
         return weights_of(self.weights, self.bias, contrasts, experts, self.bounds)
 
     def to_json(self) -> dict[str, Any]:
@@ -81,12 +81,12 @@ class Settings:
         return values if self.base is None else {"base": self.base.to_json(), **values}
 
     def replace(self, change: dict[str, Any]) -> Settings:
-        """Return settings that differ in some; BadModel for one that there isn't."""
+        """Return a copy with some settings changed; BadModel for an unknown one."""
         return Settings.from_json({**self.to_json(), **_of_now(change)})
 
     @classmethod
     def from_json(cls, value: Any) -> Settings:
-        """Read them back; BadModel where they can't be settings."""
+        """Parse the result of `to_json`; BadModel for anything else."""
         value = _of_now(value)
         if not isinstance(value, dict) or not set(value) <= set(cls.__slots__) or not {"weights", "bias"} <= set(value):
             raise BadModel("The settings of the filter are incomplete, or from another release.")
@@ -105,7 +105,7 @@ class Settings:
 
 
 def _of_now(value: Any) -> Any:
-    """Return settings as this release has them: those before it had a single certificate."""
+    """Convert settings of earlier releases, which had a single certificate."""
     if not isinstance(value, dict) or "certificate" not in value:
         return value
     made = value["certificate"]

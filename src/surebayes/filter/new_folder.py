@@ -29,16 +29,16 @@ def check_classes(classes: Any, width: Any) -> list[str]:
         raise ValueError(f"width must be a whole number from 2 to 2**31 - 1. Got {width!r}.")
     from surebayes.kernels.reference.tables import key_bits
 
-    bits = key_bits(len(names) + (len(names) > 2))  # a second stage keeps one number more for each column
+    bits = key_bits(len(names) + (len(names) > 2))  # a second stage has one more number per column
     if width << bits > MAX_KEYS:
         raise ValueError(f"With {len(names)} classes the width can be at most {MAX_KEYS >> bits:,}. Got {width:,}.")
     return names
 
 
 def remove_unused(path: str) -> None:
-    """Remove a filter that nobody has taught anything, of a first training that failed; what others learnt stays.
+    """Remove an empty filter after its first training failed; one that has meanwhile learnt anything stays.
 
-    A process that has it open gets an error when it writes.
+    Other processes that have it open get an error when they write.
     """
     with contextlib.suppress(StoreError, OSError), locked(path):
         journal = Journal(path, write=False)
@@ -51,7 +51,7 @@ def remove_unused(path: str) -> None:
 
 
 def make_folder(path: str) -> None:
-    """Make the folder of a filter, where it isn't there; StoreError where a file is in its place."""
+    """Create a filter's folder if missing; StoreError if a file is in its place."""
     try:
         make_private(path)
     except (FileExistsError, NotADirectoryError):
@@ -59,20 +59,20 @@ def make_folder(path: str) -> None:
 
 
 def clear_unfinished(path: str) -> None:
-    """Remove what is left of a creation that was killed: no manifest, and a journal without a row; the lock is held.
+    """Remove the leftovers of a killed creation: no manifest, and a journal without rows. The lock is held.
 
-    FileExistsError where a filter, or a journal with something in it, is there.
+    FileExistsError if there is a filter, or a journal with rows.
     """
     if os.path.exists(os.path.join(path, "journal.sqlite")):
         if os.path.exists(os.path.join(path, "manifest.json")) or has_rows(path):
             raise FileExistsError(
-                f"{path!r} holds a filter, or the journal of one. Create a filter in an empty folder."
+                f"{path!r} holds a filter, or a filter's journal. Create the new filter in an empty folder."
             )
         remove_files(path, keep=("lock",))
 
 
 def remove_files(path: str, keep: tuple[str, ...] = ()) -> None:
-    """Remove the files of a filter that was never used, and its folder if nothing else is in it; the lock is held."""
+    """Remove the files of an unused filter, and its folder if that is then empty. The lock is held."""
     with contextlib.suppress(OSError):
         for name in os.listdir(path):
             ours = name in ("manifest.json", "lock") or name.startswith(("journal.sqlite", "tables-", ".tmp-"))
@@ -83,5 +83,5 @@ def remove_files(path: str, keep: tuple[str, ...] = ()) -> None:
 
 
 def is_left_over(name: str) -> bool:
-    """Whether a folder may hold this before a filter is made in it: settings, or what a killed creation has left."""
+    """Whether a file may exist before a filter is created: settings, or leftovers of a killed creation."""
     return name in ("lock", "config.toml") or name.startswith(("journal.sqlite", "tables-", ".tmp-"))

@@ -32,7 +32,7 @@ _MOST_COMMENT = 1000
 
 
 class Outcome(NamedTuple):
-    """What a backup or a restore did for one person.
+    """The outcome of a backup or restore for one person.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def backing_up(target: str) -> Iterator[None]:
     make_private(target)
     with locked(target):
         writing = os.path.join(target, _WRITING)
-        shutil.rmtree(writing, ignore_errors=True)  # what a killed backup has left
+        shutil.rmtree(writing, ignore_errors=True)  # leftovers of a killed backup
         make_private(writing)
         try:
             yield
@@ -156,7 +156,7 @@ def restoring(users: str) -> Iterator[None]:
     scratch = os.path.join(users, _RESTORING)
     make_private(scratch)
     with locked(scratch):
-        _clear(scratch)  # what a killed restore has left
+        _clear(scratch)  # leftovers of a killed restore
         try:
             yield
         finally:
@@ -218,8 +218,8 @@ def _check_room(error: Exception) -> None:
         raise error
 
 
-def asked(known: Sequence[str], wanted: Sequence[str], where: str) -> list[str]:
-    """Return the people to work on: all known ones, or those asked for; NoInput for an unknown one."""
+def selected(known: Sequence[str], wanted: Sequence[str], where: str) -> list[str]:
+    """Return the people to work on: the wanted ones, or all known ones; NoInput for an unknown name."""
     names = [name.lower() for name in wanted]
     unknown = sorted(set(names).difference(known))
     if unknown:

@@ -1,7 +1,7 @@
-"""Values of callers as plain str, int and float: what the store takes, whatever type they come in.
+"""Conversion of arguments to plain str, int and float for the store.
 
-A label out of a numpy array, a member of an enum or a str with more methods equals the str that it stands for, but has
-another repr, another JSON or no place in SQLite. Every public entry that writes passes its values through here.
+A label from a numpy array, an enum member or an instance of a str subclass equals a plain str, but may have another
+repr, another JSON form, or no type in SQLite. Every public function that writes converts its arguments here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def plain_text(value: Any, name: str) -> str:
-    r"""Return a str of any subclass, or the str that an enum's member or a numpy scalar has, as a plain str.
+    r"""Return the plain str for a str of any subclass, an enum member or a numpy scalar.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def plain_text(value: Any, name: str) -> str:
     Raises
     ------
     TypeError, ValueError
-        If it is no text, or has surrogates, which no file takes.
+        If it isn't text, or has surrogates, which can't be encoded.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def text_or_none(value: Any, name: str) -> str | None:
 
 
 def label_of(value: Any, names: Sequence[str]) -> str:
-    """Return the class that a label means, as the filter names it; ValueError where there is none.
+    """Return the filter's class for a label; ValueError for an unknown label.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def plain_real(value: Any, name: str) -> float:
 
 
 def plain_value(value: Any, name: str) -> Any:
-    """Return a value as one that SQLite takes: None, str, int, float or bytes.
+    """Convert a value to a type of SQLite: None, str, int, float or bytes.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def plain_value(value: Any, name: str) -> Any:
 
 
 def _unwrapped(value: Any) -> Any:
-    """Return what a member of an enum, an array of no dimension or a scalar of Arrow stands for; other values as is."""
+    """Return the value of an enum member, a 0-d array or an Arrow scalar; anything else unchanged."""
     if hasattr(type(value), "__members__"):
         return value.value
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
@@ -165,7 +165,7 @@ def _unwrapped(value: Any) -> Any:
 
 
 def several(items: Iterable[Item], name: str, kind: str = "document") -> Iterable[Item]:
-    """Return the items, unless they are one string, whose characters would be taken for them.
+    """Return the items; TypeError for a single string, whose characters would pass as items.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def several(items: Iterable[Item], name: str, kind: str = "document") -> Iterabl
 
 
 def labelled(documents: Iterable[Any]) -> Iterator[tuple[bytes | str, str]]:
-    """Yield pairs of a document and its label as they come; a TypeError names one that is no pair.
+    """Yield pairs (document, label); TypeError for the first item that isn't a pair.
 
     Examples
     --------

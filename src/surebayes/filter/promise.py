@@ -73,9 +73,9 @@ class PromiseTerms:
 
     @classmethod
     def of(cls, made: dict[str, Any], label: str) -> PromiseTerms:
-        """Read the terms of a certificate that is kept; one of a series is followed by the next.
+        """Read the terms of a stored certificate; for one of a series, those of the next.
 
-        BadModel where the file has no such terms.
+        BadModel if it has no valid terms.
         """
         try:
             renewal = made.get("renewal", 0)
@@ -87,7 +87,7 @@ class PromiseTerms:
             if not all(type(n) is int and 0 <= n < 2**31 for n in counts) or not all(0 < rate < 1 for rate in rates):
                 raise ValueError(f"it promises {rates} with {counts}")
             if made["pos_label"] != label:
-                raise ValueError(f"it is about {made['pos_label']!r}")
+                raise ValueError(f"its class is {made['pos_label']!r}")
             next_renewal = renewal + 1 if renewal else 0
             return cls(max_fpr, confidence, (foreign, missing), next_renewal, precision, made.get("anytime") is True)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -99,9 +99,9 @@ def certificates(
 ) -> Certificate | Certificates | None:
     """Return all certificates of the filter; a certificate of a rate is stale for any model but its own.
 
-    `budgets` have what stands behind a class's budget of alarms. A single one is returned as it is. `has_bits_of` says
-    whether the model scores as another version did; `until_renewal` after how many more lessons a stale certificate is
-    renewed, None where lessons don't renew it, -1 where that is a matter of seconds.
+    `budgets` are the certificates of alarm budgets, by class. A single certificate is returned without a mapping.
+    `has_bits_of` tests whether the model equals an earlier version; `until_renewal` is the number of lessons until a
+    stale certificate is renewed, None if lessons don't renew it, -1 if the renewal is seconds away.
     """
     issued = Certificates()
     for label in state.names:
@@ -142,7 +142,7 @@ def _read(
 
 
 def targets(state: State, positive: str | None) -> list[str]:
-    """Return the positive classes of a promise: the second of two; of more the named one, or each."""
+    """Return the positive classes of a promise: the second of two; with more, the named one or each."""
     names = state.names
     if positive is not None and (positive not in names or (len(names) == 2 and positive != names[1])):
         allowed = names[1:] if len(names) == 2 else names
@@ -158,7 +158,7 @@ def calibrate(session: Session, positive: str | None, terms: Mapping[str, Any]) 
     """Issue certificates of a rate or a precision for the positive classes; see `Filter.calibrate`."""
     state = session.current_state()
     labels, before = targets(state, positive), state.settings.certificates
-    # Only a call without settings is a renewal; what one call was given must not stick to the next.
+    # Only a call without terms is a renewal; the terms of one call must not carry over to the next.
     if all(value is None for value in terms.values()) and any(label in before for label in labels):
         wanted = {label: PromiseTerms.of(before[label], label) for label in labels if label in before}
     else:
@@ -194,22 +194,22 @@ def _terms(options: Mapping[str, Any]) -> PromiseTerms:
 def renew(txn: Transaction) -> Certificate | None:
     """Replace a stale certificate by one for the current model with the same promise; None if it can't be kept.
 
-    The reserve is scored anew. It may have become too small, where messages of it were taught or forgotten: then the
-    old certificate stays, stale as it is.
+    The reserve is scored again. If it has become too small, because messages of it were taught or forgotten, the old
+    certificate stays, marked stale.
     """
     certificate = None
     reserve = held_out(txn.state, txn.journal)
     for label, before in txn.state.settings.certificates.items():
         try:
             certificate = _promise(txn, reserve, label, PromiseTerms.of(before, label), _RENEWAL)
-        except ValueError as error:  # too few are left, or no threshold reaches the precision any more
+        except ValueError as error:  # too few are left, or no threshold reaches the precision
             if isinstance(error, BadModel):
                 raise
     return certificate
 
 
 def _promise(txn: Transaction, reserve: HeldOut, label: str, terms: PromiseTerms, lesson: Lesson) -> Certificate:
-    """Certify the model as it is, and set the class's threshold, and the probability, by it."""
+    """Certify the current model, and set the class's threshold and the map to probabilities."""
     state = txn.state
     scores, truth, days, groups = reserve.of(label, terms.min_precision is not None)
     other = state.names[0] if len(state.names) == 2 else None
@@ -238,10 +238,10 @@ def _promise(txn: Transaction, reserve: HeldOut, label: str, terms: PromiseTerms
 def _steady(
     certificate: Certificate, before: float, scores: np.ndarray, truth: np.ndarray, groups: Groups
 ) -> Certificate:
-    """Return the certificate with the threshold as it was, where it is safe and the change is within its uncertainty.
+    """Keep the previous threshold in a certificate if that is safe and the change is within its uncertainty.
 
-    A threshold above the certified one flags no more negatives. That of an order statistic is uncertain by about the
-    square root of its rank: so many negatives below it are how far the next sample would move it.
+    A higher threshold than the certified one flags no more negatives. The uncertainty of an order statistic is about
+    the square root of its rank: another sample would move the threshold by that many negatives.
     """
     if certificate.goal != "max_fpr" or not before > certificate.threshold:
         return certificate
@@ -257,7 +257,7 @@ def _steady(
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What was set aside: scores for each contrast, labels, fingerprints, days; whether some were learnt since."""
+    """The scored reserve: scores by contrast, labels, fingerprints, times; whether some messages were learnt since."""
 
     scores: list[list[float]]
     labels: list[str]
@@ -268,10 +268,10 @@ class HeldOut:
     texts: list[Fingerprint | None]
 
     def of(self, label: str, as_they_come: bool = False) -> tuple[np.ndarray, np.ndarray, list[str], Groups]:
-        """Return the scores of a class, what is of that class, days, and groups of near copies.
+        """Return for a class: scores, whether each message is of the class, times, and groups of near copies.
 
-        Training sets aside twice the share of the first class. `as_they_come` leaves half of it out, by fingerprint:
-        for promises that depend on the shares of the classes.
+        Training reserves twice the share of the first class. `as_they_come` drops half of that class, by fingerprint,
+        for promises that depend on the proportions of the classes.
         """
         k = 0 if len(self.names) == 2 else self.names.index(label)
         rows = [
@@ -285,7 +285,7 @@ class HeldOut:
 
 
 def held_out(state: State, journal: Journal) -> HeldOut:
-    """Score what was set aside with the model as it is; what was misjudged and learnt keeps the score that it got."""
+    """Score the reserve with the current model; misjudged messages that were learnt keep their old scores."""
     texts: list[Fingerprint | None] = []
     by_contrast, labels, rows = reserve_scores(state, journal, lambda cut: texts.extend(_texts(state, cut)))
     before, labels_then, rows_then = judged_scores(state, journal)
@@ -299,10 +299,10 @@ def held_out(state: State, journal: Journal) -> HeldOut:
 
 
 def _texts(state: State, cut: list[Rows]) -> Iterator[Fingerprint | None]:
-    """Yield the fingerprint of each text; None for one so short that it may equal another by chance.
+    """Yield the fingerprint of each text; None for texts so short that they may be equal by chance.
 
-    It comes from the longest runs of words that a view reads; of a mail without a look at its header where there is
-    such a view, since copies of a mail have Message-IDs of their own.
+    It is computed from the view with the longest runs of words, preferably one without header tokens, since copies of a
+    message have different Message-IDs.
     """
     views = state.engine.views
     best = max(range(len(views)), key=lambda k: (views[k].part == "text", not views[k].tokens, views[k].high))
@@ -322,7 +322,7 @@ def tradeoff(session: Session, positive: str | None, confidence: float) -> dict[
     negatives = np.sort(one_each(scores[~truth], groups[~truth]))[::-1]
     positives = np.sort(one_each(scores[truth], groups[truth], highest=False))
     wanted: Iterable[int] = range(len(negatives))
-    if len(negatives) > POINTS:  # each of the highest, then ever fewer
+    if len(negatives) > POINTS:  # all of the highest scores, then increasingly sparse
         wanted = sorted({*range(POINTS // 4), *np.geomspace(1, len(negatives) - 1, POINTS).astype(int).tolist()})
     points: list[dict[str, Any]] = []
     for above in wanted:
@@ -364,7 +364,7 @@ def _certify(
     )
     independent = len(np.unique(groups))
     first, last = (min(days), max(days)) if days else (None, None)
-    return Certificate(  # nothing is known of the recall without positives
+    return Certificate(  # without positives the recall is unknown
         threshold, "max_fpr", confidence, independent, 0, allowed, terms.max_fpr, None, None, 0.0, Interval(0.0, 1.0),
         0.0, EXACT, first, last, model, label, neg_label=other, mislabelled=terms.mislabelled,
         renewal=terms.renewal, series_confidence=series, dependent=(len(scores) - independent, 0),
@@ -373,12 +373,12 @@ def _certify(
 
 
 def set_aside(session: Session, documents: Iterable[tuple[bytes | str, str]]) -> None:
-    """Put documents to the reserve that the filter doesn't know, each with its label."""
+    """Add labelled documents to the reserve, except those that the filter knows."""
     state = session.current_state()
 
     def read() -> Iterator[tuple[str, Features]]:
         for content, label in documents:
-            yield label_of(label, state.names), state.see(content)
+            yield label_of(label, state.names), state.features_of(content)
 
     with session.bulk():
         for batch in batched(read(), BATCH):

@@ -1,7 +1,7 @@
 """Figures, with intervals, on how well scores separate two classes, for the report of `train`.
 
-Without numpy and without resampling, because a training of thousands of mails takes less than half a second, and the
-bootstrap of `surebayes.filter.evaluation` a second for as many scores.
+No numpy and no resampling: training on thousands of messages takes less than half a second, the bootstrap of
+`surebayes.filter.evaluation` a second for as many scores.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-_Z = 1.959963984540054  # 95% of a normal distribution lie so near to its centre
+_Z = 1.959963984540054  # quantile of the normal distribution for 95% intervals
 
 
 class Figure(namedtuple("Figure", ("value", "low", "high", "about"), defaults=(None, None, ""))):
-    """A measure, its interval (None where there is none), and how that was got."""
+    """A measure, its interval (None without one), and a description."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ class Figure(namedtuple("Figure", ("value", "low", "high", "about"), defaults=(N
 
 
 def quick_figures(y: Iterable[Any], s: Iterable[float]) -> dict[str, Figure]:
-    """Measure a ranking, with 95% intervals: of areas by DeLong's variance, of recalls by Wilson's.
+    """Measure a ranking, with 95% intervals: DeLong's for areas, Wilson's for recalls.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def _steps(ranked: Sequence[tuple[float, Any]], positive: Any) -> list[tuple[int
 
 
 def _partial_area(steps: Sequence[tuple[int, int]], max_fpr: float) -> float:
-    """Return the area left of max_fpr, over max_fpr, with linear interpolation there."""
+    """Return the area left of max_fpr, divided by max_fpr; the end is interpolated."""
     limit, area = max_fpr * steps[-1][0], 0.0
     for (start, low), (stop, high) in pairwise(steps):
         run = min(max(limit - start, 0.0), stop - start)
@@ -86,13 +86,13 @@ def _partial_area(steps: Sequence[tuple[int, int]], max_fpr: float) -> float:
 
 
 def _shares_below(ranked: list[float], scores: Iterable[float]) -> list[float]:
-    """Return for each score which share of some others, ascending, lies below it, equal ones counting half."""
+    """Return for each score the share of `ranked` (ascending) below it; ties count half."""
     twice = 2 * len(ranked)
     return [(bisect_left(ranked, score) + bisect_right(ranked, score)) / twice for score in scores]
 
 
 def _about_area(area: float, inside: list[float], outside: list[float]) -> tuple[float, float]:
-    """Return the interval of an area, the mean over pairs: DeLong's variance, on the scale of log-odds."""
+    """Return the interval of an area: DeLong's variance, on the log-odds scale."""
     if not 0 < area < 1 or min(len(inside), len(outside)) < 2:
         return (0.0, 1.0) if min(len(inside), len(outside)) < 2 else (area, area)
     variances = (_variance(_shares_below(a, b)) / len(b) for a, b in ((outside, inside), (inside, outside)))
@@ -108,7 +108,7 @@ def _variance(values: Sequence[float]) -> float:
 
 
 def _wilson(share: float, n: int) -> tuple[float, float]:
-    """Return Wilson's interval of a share of n.
+    """Return Wilson's interval for a share of n trials.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from surebayes.errors import BadModel, Busy, JournalAway, StoreError
 from surebayes.filter.manifest import Manifest, stable_read
 from surebayes.filter.model import Model
 from surebayes.filter.state import State
-from surebayes.filter.store.events import NOBODY, Event
+from surebayes.filter.store.events import NO_AUTHOR, Event
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.journal_file import PAGE, SMALL_PAGE, is_shared
 from surebayes.filter.store.model_folder import ModelFolder
@@ -334,9 +334,9 @@ class Session:
             if (txn.state.version, len(txn.rows)) != before:
                 txn.cut(before[1])
                 group.is_broken = True
-            self._leave(group)
+            self._finish(group)
             raise
-        self._leave(group)
+        self._finish(group)
         self._wait(group)
 
     @contextlib.contextmanager
@@ -407,7 +407,7 @@ class Session:
                 raise
             return CommitGroup(txn, held.pop_all(), waiting)
 
-    def _leave(self, group: CommitGroup) -> None:
+    def _finish(self, group: CommitGroup) -> None:
         """Finish a thread's part: commit, unless another thread is about to join."""
         if self._waiting and not group.is_broken and len(group.transaction.rows) < MOST_TOGETHER:
             self.mutex.hand_over()
@@ -603,7 +603,7 @@ class Session:
                 self.renew_certificate(1 if renew else least)
             if note is not None and self._may_add:
                 txn = Transaction(state, self.open_journal())
-                txn.add(Event.of(NOBODY, "mark", None, note))
+                txn.add(Event.of(NO_AUTHOR, "mark", None, note))
                 self._commit(txn)
                 self._taught = 0
             self.write_model()
@@ -658,10 +658,10 @@ class Session:
         journal_id, _, row = before[0].rpartition("-")
         if before[2] != now[2] or journal_id != state.journal_id or not row.isdecimal():
             return False
-        asked = model, state.model_version, state.seq
-        if self._same is None or self._same[0] != asked:
+        key = model, state.model_version, state.seq
+        if self._same is None or self._same[0] != key:
             is_same = int(row) <= state.seq and self.reading(refresh=True).is_undone(int(row), state.seq)
-            self._same = asked, is_same
+            self._same = key, is_same
         return self._same[1]
 
     def _commit(self, txn: Transaction) -> None:
@@ -680,7 +680,7 @@ class Session:
         state.refresh_base(self.path, not self.brief)
         if state.base_in_use is not None:
             state.base_record = more["standing"] = (
-                state.base_in_use.note(state.missing_columns) or state.base_record or {}
+                state.base_in_use.record(state.missing_columns) or state.base_record or {}
             )
         before, own = self._before(), state.own_model
         self.folder.write(own, state.learnt, more, rows, before, state.lessons_after(before), keep_replaced)

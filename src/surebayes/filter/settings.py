@@ -1,8 +1,7 @@
-"""Settings: one TOML file with every one of them, environment variables over it, flags over both.
+"""Settings from a TOML file, overridden by environment variables, overridden by flags.
 
 A filter's settings are in ``config.toml`` in its folder, or in the file that ``--config`` or SUREBAYES_CONFIG names.
-Each setting has one name everywhere: ``max_fpr`` in the file, SUREBAYES_MAX_FPR in the environment and ``--max-fpr``
-on the command line.
+Names correspond: ``max_fpr`` in the file, SUREBAYES_MAX_FPR in the environment, ``--max-fpr`` on the command line.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from surebayes.errors import BadConfig
 from surebayes.filter import options
 
 if TYPE_CHECKING:
-    from pathlib import Path  # where it is used it is imported late: most commands find no file of settings to read
+    from pathlib import Path  # imported late at run time: most commands read no settings file
 
 __all__ = ["SETTINGS", "BadConfig", "Resolved", "Setting", "as_toml", "change", "compiled", "find", "read", "resolve"]
 
@@ -30,21 +29,21 @@ class Setting:
     Attributes
     ----------
     name : str
-        In the file; SUREBAYES_NAME in the environment, ``--name`` on the command line.
+        The name in the file; SUREBAYES_NAME in the environment, ``--name`` on the command line.
     kind : type
         bool, int, float or str.
     default : object
-        Its value where nobody set it; None where it is then chosen by the command.
+        The default; None if the command chooses it.
     about : str
-        What it does.
+        The description for `--help` and the file.
     choices : tuple of str
-        The words it may be, if not any.
+        The allowed words; empty for any.
     low, high : float, optional
         The range of a number.
     is_open : bool
-        Whether the ends of the range are left out.
+        Whether the range excludes its ends.
     of_model : bool
-        Whether it describes the filter, wherever that is: archives take these along, and no others.
+        Whether it describes the model rather than the machine: only these are copied into archives.
 
     Examples
     --------
@@ -75,7 +74,7 @@ class Setting:
 
     @property
     def wanted(self) -> str:
-        """What its value must be, in words."""
+        """A description of the allowed values."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         name = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}[self.kind]
@@ -88,7 +87,7 @@ class Setting:
         return f"{name} from {self.low:g} to {self.high:g}"
 
     def checked(self, value: Any, where: str = "") -> Any:
-        """Return the value as its kind, from a file's value or a word; BadConfig where it can't be."""
+        """Convert and validate a value from a file, the environment or a flag; BadConfig if it is invalid."""
         try:
             converted = self._converted(value)
         except (TypeError, ValueError):
@@ -124,14 +123,14 @@ SETTINGS = _settings(
     Setting("model", str, None, options.MODEL.about),
     Setting("users", str, None, options.USERS.about),
     Setting("user", str, None, options.USER.about),
-    Setting("group", str, None, "The Unix group that may use a new filter. Default: its owner alone."),
-    Setting("quota_lessons", int, 0, "The most lessons a person may have; 0 for no limit.", low=0),
-    Setting("quota_bytes", int, 0, "The most bytes a person's layer may take; 0 for no limit.", low=0),
-    Setting("own_weight", int, 50, "How many times a layer counts its own lessons.", low=1, high=1000, of_model=True),
+    Setting("group", str, None, "The Unix group that may use a new filter. Default: only its owner."),
+    Setting("quota_lessons", int, 0, "The maximum number of lessons per person; 0 for no limit.", low=0),
+    Setting("quota_bytes", int, 0, "The maximum size of a person's layer in bytes; 0 for no limit.", low=0),
+    Setting("own_weight", int, 50, "The weight of each lesson in a layer.", low=1, high=1000, of_model=True),
     Setting("data", str, None, "The folder of corpora."),
     Setting("cache", str, None, "The folder where `reproduce` and `compare` cache results."),
     Setting("reader", str, None,
-            "The kind of documents: raw mail, or plain text. Default: text for tables, mail otherwise.",
+            "The kind of documents: raw mail or plain text. Default: text for tables, mail otherwise.",
             ("mail", "text"), of_model=True),
     Setting("views", str, "pool", "The model of a new filter: a pool of views, or words alone (smaller, less precise).",
             ("pool", "words"), of_model=True),
@@ -147,7 +146,7 @@ SETTINGS = _settings(
             of_model=True),
     Setting("confidence", float, 0.95, "The confidence of promises and intervals.", low=0, high=1, is_open=True,
             of_model=True),
-    Setting("min_precision", float, None, "The smallest precision of a class, in place of max_fpr.",
+    Setting("min_precision", float, None, "The lowest precision of each class, instead of max_fpr.",
             low=0, high=1, is_open=True, of_model=True),
     Setting("budget", float, None, "The rate of an alarm budget: false alarms allowed per known good document.",
             low=0, high=1, is_open=True, of_model=True),
@@ -157,7 +156,7 @@ SETTINGS = _settings(
             "Days without a complaint after which an alarm budget counts a message as good; 0 for never.",
             low=0, high=36_500, of_model=True),
     Setting("renew", bool, True, options.RENEW.about, of_model=True),
-    Setting("together", bool, False, "Whether a certificate and all its renewals hold jointly; costs recall.",
+    Setting("together", bool, False, "Make a certificate and all its renewals hold jointly; costs recall.",
             of_model=True),
     Setting("x_spam", bool, False, options.X_SPAM.about),
     Setting("text", str, "text", "The table column or JSON key of the text."),
@@ -196,44 +195,44 @@ SETTINGS = _settings(
             "X-Remote-User: 192.0.2.1."),
     Setting("max_size", int, 64 * 2**20, "The largest document that `serve` accepts, in bytes.", low=1024, high=2**31),
     Setting("timeout", float, 60.0,
-            "Seconds that `serve` waits for a request, and for its answer.", low=0.1, high=3600),
+            "Seconds to wait for a request, and for its answer.", low=0.1, high=3600),
     Setting("concurrency", int, 64, "Requests that each worker of `serve` handles at once.", low=1, high=10_000),
     Setting("request_rate", float, 0.0, "HTTP requests per second and client; 0 for no limit.", low=0, high=1e6),
-    Setting("milter_action", str, "tag", "What the milter does with a positive message.",
+    Setting("milter_action", str, "tag", "The milter's action on a positive message.",
             ("tag", "quarantine", "reject", "pass")),
     Setting("milter_error", str, "accept",
-            "What the milter does with a message after an error.", ("accept", "tempfail")),
+            "The milter's reply after an error.", ("accept", "tempfail")),
     Setting("when_away", str, "keep",
-            "Whether lessons are kept on disk while the database of a shared journal is away, or refused.",
+            "Keep lessons on disk while the database of a shared journal is unreachable, or refuse them.",
             ("keep", "refuse")),
-    Setting("waiting_bytes", int, 2**28, "The most bytes of lessons that are kept for that database.",
+    Setting("waiting_bytes", int, 2**28, "The maximum size of lessons kept for that database, in bytes.",
             low=0, high=2**50),
-    Setting("shadow", bool, False, "Whether `serve` only judges and logs mail, and changes nothing."),
+    Setting("shadow", bool, False, "Only judge and log mail; change nothing."),
     Setting("max_share", float, 0.95, "The largest plausible share of positives among the last 200 messages.",
             low=0, high=1),
     Setting("surge", str, "warn",
-            "What `serve` does above that share: log a warning, or stop marking mail.", ("warn", "stop")),
+            "The action above that share: log a warning, or stop marking mail.", ("warn", "stop")),
     Setting("remember", bool, True,
-            "Whether `serve` remembers verdicts, with sender, subject and the text that was read."),
-    Setting("remember_days", float, 30.0, "Days for which verdicts are remembered.", low=1 / 24, high=36_500),
-    Setting("remember_most", int, 200_000, "The most verdicts to remember.", low=1000, high=10**8),
-    Setting("remember_bytes", int, 2**30, "The most bytes that remembered verdicts may take.", low=2**20, high=2**50),
+            "Remember verdicts, with sender, subject and the text read."),
+    Setting("remember_days", float, 30.0, "How long verdicts are remembered, in days.", low=1 / 24, high=36_500),
+    Setting("remember_most", int, 200_000, "The maximum number of remembered verdicts.", low=1000, high=10**8),
+    Setting("remember_bytes", int, 2**30, "The maximum size of remembered verdicts in bytes.", low=2**20, high=2**50),
     Setting("open_layers", int, 64, "Personal layers that each worker of `serve` keeps open.", low=1, high=100_000),
-    Setting("log_level", str, "info", "The least severe events that `serve` logs, besides its startup.",
+    Setting("log_level", str, "info", "The lowest level of events that `serve` logs, besides its startup.",
             ("debug", "info", "warning", "error")),
 )  # fmt: skip
 """Every setting, by name."""
 
 
 class Resolved(NamedTuple):
-    """A setting's value, and where it is from: "flag", a variable's name, a file's path or "default"."""
+    """A setting's value and its source: "flag", a variable's name, a file's path or "default"."""
 
     value: Any
     source: str
 
 
 def find(model: str | None = None, named: str | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
-    """Return the file of settings: the one that is named, else SUREBAYES_CONFIG, else the one in the filter's folder.
+    """Return the settings file: the named one, else SUREBAYES_CONFIG, else the one in the filter's folder.
 
     Examples
     --------
@@ -260,7 +259,7 @@ def find(model: str | None = None, named: str | None = None, environ: Mapping[st
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    r"""Read a file of settings; BadConfig says which name or value is wrong.
+    r"""Read a settings file; BadConfig names the invalid setting.
 
     Examples
     --------
@@ -278,7 +277,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def parsed(content: bytes, name: str = NAME) -> dict[str, Any]:
-    r"""Read the values of a file of settings as they are, known or not; BadConfig where it is no TOML.
+    r"""Parse a settings file without checking names or values; BadConfig if it isn't TOML.
 
     Examples
     --------
@@ -297,7 +296,7 @@ def parsed(content: bytes, name: str = NAME) -> dict[str, Any]:
 
 
 def of_model(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings among values that describe a filter, each checked; BadConfig where one can't be.
+    """Return the settings that describe the model, validated; BadConfig for an invalid one.
 
     Examples
     --------
@@ -322,14 +321,14 @@ def _known(name: str, where: str = "") -> Setting:
 def resolve(
     model: str | None = None, named: str | None = None, environ: Mapping[str, str] | None = None
 ) -> dict[str, Resolved]:
-    """Return every setting's value and where it is from.
+    """Return the value and source of every setting.
 
     Parameters
     ----------
     model : str, optional
         The filter's folder, if it was given by a flag.
     named : str, optional
-        The file of settings, if it was given by a flag.
+        The settings file, if it was given by a flag.
     environ : mapping, optional
         The environment; that of the process by default.
 
@@ -361,7 +360,7 @@ def resolve(
 
 
 def compiled(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what `surebayes filter` needs of a folder's file of settings, for the manifest; defaults if it is broken.
+    """Return the settings that `surebayes filter` needs, for the manifest; defaults if the file is broken.
 
     Examples
     --------
@@ -372,13 +371,13 @@ def compiled(folder: str | os.PathLike[str]) -> dict[str, Any]:
     path = os.path.join(os.fspath(folder), NAME)
     try:
         values = read(path) if os.path.exists(path) else {}
-    except (OSError, BadConfig):  # to learn is worth more than to complain; `filter` and `doctor` say what is wrong
+    except (OSError, BadConfig):  # learning must not fail because of this; `filter` and `doctor` report it
         values = {}
     return {"x_spam": values.get("x_spam", SETTINGS["x_spam"].default), "budget": "budget" in values}
 
 
 def as_toml(values: Mapping[str, Any] | None = None) -> str:
-    """Write a file of settings: all of them, explained; those without a given value commented out.
+    """Return a settings file with a comment on each setting; settings without a given value are commented out.
 
     Examples
     --------
@@ -409,7 +408,7 @@ def _toml(value: Any) -> str:
 
 
 def adopt_in_filter(path: str | os.PathLike[str]) -> None:
-    """Give a file of settings the permissions of its folder where that is a filter's; elsewhere it stays as it is."""
+    """Give a settings file the permissions of its folder if that is a filter's."""
     from surebayes.persist.folder import adopt_named
     from surebayes.persist.manifest import NAME as MANIFEST
 
@@ -419,9 +418,9 @@ def adopt_in_filter(path: str | os.PathLike[str]) -> None:
 
 
 def change(path: str | os.PathLike[str], name: str, value: str | None) -> Any:
-    r"""Set one setting in a file, or take it out with None; comments and the other settings stay as they are.
+    r"""Set one setting in a file, or remove it with None; comments and the remaining settings stay.
 
-    The file is replaced in one step, and only after it has been read back without an error.
+    The file is replaced atomically, after the new content was parsed without an error.
 
     Examples
     --------
@@ -452,7 +451,7 @@ def change(path: str | os.PathLike[str], name: str, value: str | None) -> Any:
         lines.append(line)
     if value is not None:
         lines.insert(len(lines) if place is None else place, f"{name} = {_toml(checked)}")
-    after = target.with_name(f".tmp-{os.getpid()}-{target.name}")  # as a filter's leftovers are called
+    after = target.with_name(f".tmp-{os.getpid()}-{target.name}")  # the pattern of a filter's leftovers
     try:
         after.write_text("\n".join(lines) + "\n", encoding="utf-8")
         if target.exists():

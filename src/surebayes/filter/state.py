@@ -235,7 +235,7 @@ class State:
             gone.update(journal.blanked(lessons))
         for event, chain in new:
             if event.action in ("learn", "forget") and (event.source or event.seq) in gone:
-                self.note(event, chain)
+                self.record_row(event, chain)
             else:
                 self.apply(event, journal, chain)
 
@@ -247,13 +247,13 @@ class State:
             self.count(rows, moved, event.label or "", row, 1 if event.action == "learn" else -1)
         elif event.action == "settings":
             self.change(parsed(journal.body(event.seq), "A row of settings in the journal")["set"], journal.body)
-        self.note(event, chain)
+        self.record_row(event, chain)
 
-    def note(self, event: Event, chain: int) -> None:
+    def record_row(self, event: Event, chain: int) -> None:
         """Record a row whose change is already in the state."""
-        self.note_many([event], chain)
+        self.record_rows([event], chain)
 
-    def note_many(self, events: Sequence[Event], chain: int) -> None:
+    def record_rows(self, events: Sequence[Event], chain: int) -> None:
         """Record many rows; `chain` is the running checksum after the last."""
         for event in events:
             self._count_action(event.action, event.label)
@@ -262,7 +262,7 @@ class State:
         if events:
             self.seq, self.chain = events[-1].seq, chain
 
-    def note_messages(self, actions: Sequence[str], labels: Sequence[str], chain: int) -> None:
+    def record_messages(self, actions: Sequence[str], labels: Sequence[str], chain: int) -> None:
         """Record the next rows, of learnt and reserved messages."""
         from collections import Counter
 
@@ -410,12 +410,12 @@ class State:
             return 0
         return max(self.lessons - self.settings.certified_at, 1)
 
-    def see(self, content: bytes | str) -> Features:
+    def features_of(self, content: bytes | str) -> Features:
         """Read a document and cut it into terms."""
         document = self.engine.read(content)
         return Features(document, self.engine.rows([document]))
 
-    def ask(self, features: Features) -> Features:
+    def scored(self, features: Features) -> Features:
         """Fill in the experts' opinions and the scores of a document, unless the cached ones are current."""
         if features.version != self.version:
             features.opinions = self.pool.opinions(features.rows)
@@ -425,7 +425,7 @@ class State:
 
     def decide(self, features: Features) -> Decision:
         """Judge a document."""
-        return self.model.of(features.rows).decide(self.ask(features).scores)
+        return self.model.of(features.rows).decide(self.scored(features).scores)
 
     # ---- learning
 
@@ -433,7 +433,7 @@ class State:
         """Learn a message in memory; return the step of the weights, for its journal row."""
         moved: list[int] = []
         if self.engine.n_experts > 1:
-            self.ask(features)
+            self.scored(features)
             moved = self.pool.moves(features.opinions, features.scores, self.code(label))
         self.count(features.rows, moved, label, self.seq + 1, 1)
         return moved

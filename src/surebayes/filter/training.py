@@ -1,4 +1,4 @@
-"""A training: many messages at once, whatever their order."""
+"""Training of a filter on many messages at once, independent of their order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from surebayes.pool.engine import Engine
 from surebayes.pool.table import Sums
 from surebayes.pool.threads import ahead, at_once
 
-TYPE_CHECKING = False  # a script's training goes this way
+TYPE_CHECKING = False  # `surebayes train` imports this module: typing would delay its start
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     Opinions = npt.NDArray[np.float64]
 
 BATCH = 1000
-"""Messages of a training that share a transaction ..."""
+"""Messages per transaction ..."""
 MOST_AT_ONCE = 100_000
-"""... and of a filter's first training at most."""
+"""... and the maximum for a filter's first training."""
 CHUNK, CHUNK_BYTES = 256, 4 * 2**20
-"""Documents that are cut into terms together, and how large they may be together."""
+"""Maximum number of documents cut into terms by one call, and of their bytes."""
 
 Progress = Callable[[str, int, "int | None"], None]
 Spread = Callable[[Callable[["Any"], "Any"], Iterable["Any"]], Iterable["Any"]]
-"""Calls a function with each of many items, wherever, and yields what it returns, in order."""
+"""A parallel map: calls a function with each item and yields the results in order."""
 
 
 def is_reserved(fingerprint: str, share: float) -> bool:
@@ -62,16 +62,16 @@ def is_reserved(fingerprint: str, share: float) -> bool:
 
 
 class _Training:
-    """A training: what is read, what it comes to, and how the weights are found.
+    """One run of `Filter.train`: reading, learning, and weighing the experts.
 
-    New messages are learnt in the order of their fingerprints, so that the result doesn't depend on the order in which
-    they were given. If they are at least as many as the filter knows, the experts are weighed as `ViewPool.fit` weighs
-    them: by how they score a third of the messages, chosen by fingerprint, before these are learnt, or with second
-    stages each third of them in turn; then the second stages are fitted. Fewer are lessons like any others: each is
-    judged, moves the weights a step and is learnt.
+    New messages are learnt in the order of their fingerprints, so the order of the input doesn't matter. If there are
+    at least as many as the filter knows, the experts are weighed as in `ViewPool.fit`: by their scores for a third of
+    the messages, chosen by fingerprint, before these are learnt; with second stages, by their scores for each third in
+    turn. Then the second stages are fitted. Fewer messages are ordinary lessons: each is judged, moves the weights a
+    step and is learnt.
 
-    Messages that a training before had learnt, and was cut short before it weighed the experts, are like new ones: the
-    same training again ends as it would have.
+    If an earlier training was interrupted before it weighed the experts, its messages are treated as new: repeating
+    that training gives the result of an uninterrupted one.
     """
 
     def __init__(
@@ -81,20 +81,20 @@ class _Training:
         self.done = {"learnt": 0, "already": 0, "moved": 0, "reserved": 0}
         self.spool = Spool(session.path)
         names = session.loaded_state().names
-        # as `is_reserved`: eight hexadecimal digits are in the order of their numbers
+        # the rule of `is_reserved`: eight hexadecimal digits sort like their numbers
         shares = [reserve] + [reserve / 2] * (len(names) - 1) if journal else [0.0] * len(names)
         self.limits = {label: f"{int(share * 2**32):08x}" if share else "" for label, share in zip(names, shares)}
         self.handled = 0
-        self.known: set[str] = set()  # fingerprints of what was read and had been learnt or set aside before
-        self.unweighed: set[str] = set()  # those of it that a training learnt which was cut short
-        self.learnt: list[str] = []  # fingerprints of what was learnt together
-        self.stands_at: tuple[int, int] | None = None  # up to this row the journal has messages of this training alone
-        self.unjournaled: list[tuple[str, int]] = []  # what was learnt without journal, with its class
+        self.known: set[str] = set()  # fingerprints of input that was learnt or reserved before
+        self.unweighed: set[str] = set()  # the part of it that an interrupted training learnt
+        self.learnt: list[str] = []  # fingerprints of the messages learnt together
+        self.ends_at: tuple[int, int] | None = None  # (row, checksum) up to which only this training wrote
+        self.unjournaled: list[tuple[str, int]] = []  # messages learnt without a journal, with their classes
 
     def read(self, documents: Iterable[tuple[bytes | str, str]], spread: Spread) -> None:
-        """Cut documents into terms, some at a time: the kernel is called for many of them at once."""
+        """Cut documents into terms, many per call of the kernel."""
         state, read = self.session.loaded_state(), 0
-        if state.engine.n_experts > 1:  # to weigh them takes numpy, which loads while documents are read
+        if state.engine.n_experts > 1:  # weighing needs numpy, which loads while documents are read
             threading.Thread(target=__import__, args=("surebayes.pool.fit",), daemon=True).start()
         cut = Reading(state.engine.reader, state.engine.views, self.journal and state.keeps_content, self.journal)
         for rows, messages, kept in spread(cut, _chunks(documents, state.names)):
@@ -104,13 +104,13 @@ class _Training:
                 self.progress("reading", read, None)
 
     def is_new(self, fingerprint: str, label: str) -> bool:
-        """Whether a message is to be learnt and was not known."""
+        """Whether a message is unknown, has one label, and isn't reserved."""
         if fingerprint in self.spool.contradictory or fingerprint[:8] < self.limits[label]:
             return False
         return fingerprint not in self.known
 
     def look_up(self) -> None:
-        """Find the messages that were read and that the filter knew before this training."""
+        """Find the messages of the input that the filter knew before this training."""
         state = self.session.current_state()
         if not state.messages + len(state.learnt):
             return
@@ -118,8 +118,8 @@ class _Training:
         known = {f: found for f in self.spool.places if (found := txn.known(f)) is not None}
         self.known = known.keys() - self.spool.contradictory
         if any(known[f][0] == "learn" for f in self.known) and is_weighable(state):
-            rows, told = txn.journal.learnt_together(), {f: ("learn", self.spool.label_of(f)) for f in self.known}
-            self.unweighed = {f for f in self.known if known[f][:2] == told[f] and known[f][2] in rows}
+            rows, wanted = txn.journal.learnt_together(), {f: ("learn", self.spool.label_of(f)) for f in self.known}
+            self.unweighed = {f for f in self.known if known[f][:2] == wanted[f] and known[f][2] in rows}
 
     def weighs(self, state: State) -> bool:
         """Whether the experts are weighed on these messages."""
@@ -129,10 +129,10 @@ class _Training:
         return mine >= max(sum(state.engine.documents) - len(self.unweighed), 1)
 
     def learn(self, txn: Transaction, batch: Sequence[str], together: bool) -> None:
-        """Learn messages; those that are new `together`, without a step of the weights."""
+        """Learn messages; new ones `together`, without a step of the weights each."""
         state = txn.state
-        is_alone = not state.messages + len(state.learnt) or (state.seq, state.chain) == self.stands_at
-        known = {} if is_alone else {f: found for f in batch if (found := txn.known(f)) is not None}
+        is_only_training = not state.messages + len(state.learnt) or (state.seq, state.chain) == self.ends_at
+        known = {} if is_only_training else {f: found for f in batch if (found := txn.known(f)) is not None}
         labels = self.spool.labels_of(batch)
         aside = {f for f, label in zip(batch, labels) if f[:8] < self.limits[label] and f not in known}
         new = [f for f in batch if f not in known and (together or f in aside)]
@@ -143,16 +143,16 @@ class _Training:
             written = set(new)
             for fingerprint, label in zip(batch, labels):
                 if fingerprint in known and (not self.journal or known[fingerprint][:2] == ("reserve", label)):
-                    self.done["already"] += 1  # set aside before: training again must not use it up
+                    self.done["already"] += 1  # reserved before: repeating a training must not use it up
                 elif fingerprint not in written:
                     self._step(txn, fingerprint, label)
         self._count(state, self.spool.places_of(f for f in new if f not in aside))
-        self._tell(len(batch))
-        if is_alone:
-            self.stands_at = state.seq, state.chain
+        self._report_progress(len(batch))
+        if is_only_training:
+            self.ends_at = state.seq, state.chain
 
     def _write(self, txn: Transaction, new: Sequence[str], aside: set[str]) -> None:
-        """Write rows of the journal that hold messages, some of which are set `aside`."""
+        """Write the journal rows of messages; the `aside` ones are reserved."""
         state, spool, first = txn.state, self.spool, txn.state.seq + 1
         bodies, checks = spool.bodies_of(new)
         messages = MessageRows(
@@ -171,15 +171,15 @@ class _Training:
                 state.cache_reserved_rows(row, spool.rows_of(fingerprint))
 
     def _count(self, state: State, new: Iterable[Places]) -> int:
-        """Count messages as they lie together, and return how many: the order of lessons changes no count."""
+        """Count messages chunk by chunk (their order changes no count); return their number."""
         codes, before = {label: state.code(label) for label in state.names}, self.done["learnt"]
         for groups in self.spool.together(new, max(BATCH // CHUNK, 1)):
             state.count_batches([_batch(group, codes) for group in groups])
-            self._note(groups, codes)
+            self._record(groups, codes)
         return self.done["learnt"] - before
 
-    def _note(self, groups: Sequence[SpooledGroup], codes: Mapping[str, int]) -> None:
-        """Take note of messages that were learnt."""
+    def _record(self, groups: Sequence[SpooledGroup], codes: Mapping[str, int]) -> None:
+        """Record learnt messages."""
         for group in groups:
             self.done["learnt"] += len(group.fingerprints)
             self.learnt += group.fingerprints
@@ -197,7 +197,7 @@ class _Training:
             self.done["learnt"] += 1
 
     def carry_out(self, transaction: Callable[[], AbstractContextManager[Transaction]]) -> None:
-        """Learn the messages, a batch at a time, each in a `transaction`."""
+        """Learn the messages batch by batch, one `transaction` each."""
         state = self.session.loaded_state()
         self.look_up()
         together = self.weighs(state)
@@ -230,23 +230,23 @@ class _Training:
                     self._weigh(txn, tail)
 
     def _fits_at_once(self) -> bool:
-        """Whether it pays to count all messages at once, and memory and one transaction hold them."""
+        """Whether there are enough messages to count all at once, and few enough for memory and one transaction."""
         messages = len(self.spool.places)
         return messages >= FEWEST and self.spool.file is None and not (self.journal and messages > MOST_AT_ONCE)
 
     def _learn_grouped(self, txn: Transaction, new: Iterable[Places]) -> None:
-        """Learn new messages that no journal asks for."""
-        self._tell(self._count(txn.state, new))
+        """Learn new messages without journal rows."""
+        self._report_progress(self._count(txn.state, new))
 
-    def _tell(self, messages: int) -> None:
+    def _report_progress(self, messages: int) -> None:
         self.handled += messages
         if self.progress is not None:
             self.progress("learning", self.handled, len(self.spool.places))
 
     def _learn_first(self, txn: Transaction, tail: set[str], weigh: bool) -> bool:
-        """Learn the first messages of a filter, and weigh the experts as those do that haven't learnt some of them.
+        """Learn a filter's first messages, and weigh the experts by their scores for a held-out part.
 
-        Return False, with nothing done, where another training was quicker.
+        Return False, without a change, if another training was faster.
         """
         state, spool = txn.state, self.spool
         if not is_first(state):
@@ -264,8 +264,8 @@ class _Training:
         else:
             count_first(state, batches[0], batches[1], _frozen)
         for groups in head, held_out:
-            self._note(groups, codes)
-        self._tell(len(aside) + self.done["learnt"])
+            self._record(groups, codes)
+        self._report_progress(len(aside) + self.done["learnt"])
         if weigh:
             txn.weights(self.lesson)
         return True
@@ -273,7 +273,7 @@ class _Training:
     def _count_and_fit(
         self, state: State, batches: Sequence[Sequence[Batch]], held_out: Sequence[SpooledGroup], tail: set[str]
     ) -> None:
-        """Count the first messages of a filter, and weigh the experts by what they said before some were counted."""
+        """Count a filter's first messages, and weigh the experts by their opinions without the held-out ones."""
         from surebayes.filter.fitting import CountedDocuments, OneView, chosen_of, in_memory
         from surebayes.pool.fit import fit, freeze_on
 
@@ -288,18 +288,18 @@ class _Training:
         opinions = count_first(state, batches[0], batches[1], freeze)
         documents = CountedDocuments(self.spool, names, labels, list(zip(opinions, held_out)))
         near = in_memory(state.engine)
-        if len(labels) == len(chosen.tail):  # there was nothing to learn before these: nobody knew anything
+        if len(labels) == len(chosen.tail):  # all messages are held out: the experts knew nothing
             chosen = chosen._replace(tail=chosen.first)
         fit(near, documents, chosen, [ints(turns[0])], "auto")
         state.engine.weights = near.weights
 
     def _weigh(self, txn: Transaction, tail: set[str]) -> None:
-        """Weigh the experts on messages that are not learnt yet, learn those too, and fit what is frozen.
+        """Weigh the experts on the held-out messages, learn these too, and fit the second stages.
 
-        Not where another training has learnt most of them meanwhile: it has weighed them, and the rest are lessons.
+        If another training has meanwhile learnt most of them, it has weighed the experts, and the rest are lessons.
         """
-        alone = not self.journal or (txn.state.seq, txn.state.chain) == self.stands_at
-        held_out = tail if alone else {f for f in tail if txn.known(f) is None}
+        is_only_training = not self.journal or (txn.state.seq, txn.state.chain) == self.ends_at
+        held_out = tail if is_only_training else {f for f in tail if txn.known(f) is None}
         if 2 * len(held_out) < len(tail):
             for batch in batched(self.spool.sorted(only=tail), BATCH):
                 self.learn(txn, batch, False)
@@ -320,9 +320,9 @@ class _Training:
         txn.weights(self.lesson)
 
     def _weigh_in_turns(self, txn: Transaction) -> None:
-        """Weigh the experts on all messages that were learnt, each third by what the others say, and fit the rest.
+        """Weigh the experts on all learnt messages, each third by a model of the rest, and fit the second stages.
 
-        Not where another training has taught the filter more than this one since it began: it has weighed them.
+        Skipped if another training has meanwhile taught the filter more than this one: it has weighed the experts.
         """
         learnt = self._in_order(txn.state)
         if len(learnt) < max(sum(txn.state.engine.documents) - len(learnt), 1):
@@ -333,7 +333,7 @@ class _Training:
         txn.weights(self.lesson)
 
     def _in_order(self, state: State, held_out: Iterable[str] = ()) -> list[str]:
-        """Return what was learnt together, and what is to be, in the order that experts are weighed in."""
+        """Return the messages learnt together and the held-out ones, in the order in which experts are weighed."""
         return sorted([*self.learnt, *self.unweighed, *held_out], key=in_order(state.engine))
 
     def _codes(self, state: State, fingerprints: Sequence[str]) -> list[int]:
@@ -346,7 +346,7 @@ class _Training:
         turns: Sequence[Sequence[int]],
         learn: Callable[[], None] | None = None,
     ) -> None:
-        """Weigh the experts and fit second stages on messages, of which `learn` learns those that were held out."""
+        """Weigh the experts and fit second stages on messages; `learn` learns the held-out ones."""
         from surebayes.filter.fitting import SpooledDocuments, chosen_of
         from surebayes.pool.fit import fit
 
@@ -358,11 +358,11 @@ class _Training:
 
 
 def _frozen(view: Engine, v: int) -> None:
-    """Leave a pool without second stages as it is."""
+    """Fit nothing: the pool has no second stages."""
 
 
 def _batch(group: SpooledGroup, codes: Mapping[str, int]) -> Batch:
-    """Return the rows of a group, labels for all places in them (of others any), and the places that are meant."""
+    """Return the rows of a group, a label for each row (any for rows of other messages), and the group's places."""
     labels = [0] * len(group.rows[0])
     for i, label in zip(group.places, group.labels):
         labels[i] = codes[label]
@@ -376,10 +376,10 @@ def train(
     journal: bool,
     lesson: Lesson,
     progress: Progress | None,
-    tell: Callable[[Iterable[tuple[str, str]]], Any] | None = None,
+    record_labels: Callable[[Iterable[tuple[str, str]]], Any] | None = None,
     spread: Spread | None = None,
 ) -> dict[str, int]:
-    """See `Filter.train`; `tell` takes (fingerprint, label) of what is to be learnt, before it is."""
+    """See `Filter.train`; `record_labels` gets (fingerprint, label) of each message before it is learnt."""
     if is_shared(session.path):
         if not journal:
             raise ValueError("Other hosts share this filter's journal: without it they would not learn. Leave it on.")
@@ -387,9 +387,9 @@ def train(
     training = _Training(session, reserve, journal, lesson, progress)
     try:
         training.read(documents, ahead if spread is None else spread)
-        if tell is not None:
+        if record_labels is not None:
             spool = training.spool
-            tell((f, label) for f, label in spool.labelled() if f not in spool.contradictory)
+            record_labels((f, label) for f, label in spool.labelled() if f not in spool.contradictory)
         training.done["contradictory"] = len(training.spool.contradictory)
         if journal:
             with session.bulk(f"trained on {len(training.spool.places)}", renew=True):
@@ -402,7 +402,7 @@ def train(
 
 
 def _without_journal(session: Session, training: _Training) -> None:
-    """Learn messages that nobody will ask back: one row of the journal for all of them, which comes with the model."""
+    """Learn messages for good, with a single journal row for all of them, which the model carries."""
     with session.exclusive():
         state = session.ready_to_write()
         try:
@@ -423,7 +423,7 @@ def _without_journal(session: Session, training: _Training) -> None:
 
 
 def _chunks(documents: Iterable[tuple[bytes | str, str]], classes: Sequence[str]) -> Iterable[list[tuple[Any, str]]]:
-    """Put documents together, up to a number and a size."""
+    """Split documents into chunks of bounded number and size."""
     chunk: list[tuple[Any, str]] = []
     size = 0
     for pair in documents:
@@ -442,7 +442,7 @@ def _chunks(documents: Iterable[tuple[bytes | str, str]], classes: Sequence[str]
 
 
 def batched(items: Iterable[Item], size: int) -> Iterable[list[Item]]:
-    """Yield an iterable as lists."""
+    """Yield the items in lists of a size; the last may be shorter."""
     items = iter(items)
     while batch := list(islice(items, size)):
         yield batch
@@ -451,13 +451,13 @@ def batched(items: Iterable[Item], size: int) -> Iterable[list[Item]]:
 # ---------------------------------------------------------------------- messages that experts are weighed on
 
 HELD_OUT = 1 / 3
-"""The share of messages, chosen by fingerprint, that the experts are weighed on."""
+"""The share of messages, chosen by fingerprint, on which the experts are weighed."""
 
 
 def turns_of(engine: Engine, fingerprints: Sequence[str], labels: Sequence[int]) -> list[list[int]]:
-    """Choose the messages that the experts are weighed on: places of those that are held out together.
+    """Choose the messages on which the experts are weighed: the places of each held-out set.
 
-    As `ViewPool.fit` chooses them; the fingerprints are `in_order`.
+    The rule is that of `ViewPool.fit`; the fingerprints are `in_order`.
     """
     import numpy as np
 
@@ -469,25 +469,25 @@ def turns_of(engine: Engine, fingerprints: Sequence[str], labels: Sequence[int])
 
 
 def in_order(engine: Engine) -> Callable[[str], str]:
-    """Return the key of fingerprints by which messages are in the order that `ViewPool.fit` weighs experts in."""
+    """Return the sort key of fingerprints for the order in which `ViewPool.fit` weighs experts."""
     from surebayes.pool.choosing import name_in_order
 
     return partial(name_in_order, staged=engine.is_held_out_in_turns)
 
 
 def is_weighable(state: State) -> bool:
-    """Whether a filter has weights that trainings find: a layer has its base's, and steps."""
+    """Whether trainings weigh a filter's experts; a layer has its base's weights, plus steps."""
     return state.engine.n_experts > 1 and state.settings.base is None
 
 
 # ---------------------------------------------------------------------- counts of a first training
 
 FEWEST = 1000
-"""Messages from which on it pays to go through all columns that there might be."""
+"""Number of messages from which a pass over all possible columns pays."""
 
 
 def is_first(state: State) -> bool:
-    """Whether a filter knows and counts nothing, stands on no other, and has nothing that is fitted to counts."""
+    """Whether a filter is empty: no messages, no counts, no base, and nothing fitted to counts."""
     engine = state.engine
     counted = any(engine.documents) or any(sums.alive for sums in engine.sums)
     fitted = any(stage.table is not None for stage in engine.stages) or engine.is_held_out_in_turns
@@ -497,19 +497,19 @@ def is_first(state: State) -> bool:
 def count_first(
     state: State, learnt: Sequence[Batch], held_out: Sequence[Batch], freeze: Callable[[Engine, int], None]
 ) -> list[Numbers]:
-    """Have a filter that has learnt nothing learn messages; return what is said of those held out without them.
+    """Count the first messages of an empty filter; return the opinions of the held-out ones, without their counts.
 
-    `freeze` fits the second stages of a pool that has one view only, whose number it is given, before it is asked.
+    `freeze` fits the second stages of one view (a pool of that view, and its number) before its opinions are taken.
 
-    The counts are entries that are searched in place: a few megabytes where tables that grow would take a place for
-    every column that there might be. A view is asked as soon as it is counted, about all messages, while its entries
-    are in the cache.
+    The counts are sorted entries, searched in place: a few megabytes, where growing tables would need room for every
+    possible column. Each view gives its opinions of all messages right after it is counted, while its entries are in
+    the cache.
     """
     engine, classes = state.engine, state.engine.classes
     documents = _by_class(learnt, classes)
-    said: list[list[Opinions]] = [[] for _ in engine.views]
+    opinions: list[list[Opinions]] = [[] for _ in engine.views]
 
-    def count_and_ask(v: int) -> None:
+    def count_and_score(v: int) -> None:
         first, more = ([(rows[v], labels, which) for rows, labels, which in part] for part in (learnt, held_out))
         without, engine.sums[v] = Sums.counted(first, more, engine.views[v].width, classes)
         if more:
@@ -520,33 +520,33 @@ def count_first(
                 view.sums = [in_memory]
                 freeze(view, v)
                 view.sums = [without]
-            said[v] += _opinions(view, more)
+            opinions[v] += _opinions(view, more)
 
     def size(v: int) -> int:
         return sum(rows[v].indptr[len(rows[v])] for rows, _, _ in (*learnt, *held_out))
 
-    at_once(count_and_ask, sorted(range(len(engine.views)), key=size, reverse=True))
+    at_once(count_and_score, sorted(range(len(engine.views)), key=size, reverse=True))
     engine.documents = _by_class([*learnt, *held_out], classes)
     state.mark_counts_changed()
-    return _of_all_views(said) if held_out else []
+    return _of_all_views(opinions) if held_out else []
 
 
 def _opinions(view: Engine, batches: Sequence[tuple[Rows, Numbers, Numbers | None]]) -> list[Opinions]:
-    """Return what the experts on one view say of the messages of each batch, by message, contrast and expert."""
-    import numpy as np  # only where messages are held out: one expert alone is not weighed
+    """Return the opinions of one view's experts of each batch, by message, contrast and expert."""
+    import numpy as np  # only if messages are held out: a single expert is not weighed
 
     shape = -1, len(view.contrasts), view.n_experts
     return [np.frombuffer(view.opinions([rows], which)).reshape(shape) for rows, _, which in batches]
 
 
-def _of_all_views(said: list[list[Opinions]]) -> list[Numbers]:
+def _of_all_views(opinions: list[list[Opinions]]) -> list[Numbers]:
     import numpy as np
 
-    return [np.concatenate(of_views, axis=2).ravel() for of_views in zip(*said)]
+    return [np.concatenate(of_views, axis=2).ravel() for of_views in zip(*opinions)]
 
 
 def _by_class(batches: Sequence[Batch], classes: int) -> Numbers:
-    """Return how many messages there are of each class."""
+    """Count the messages of each class."""
     documents = [0] * classes
     for _, labels, which in batches:
         for d in range(len(labels)) if which is None else which:

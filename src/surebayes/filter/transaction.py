@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from surebayes.filter.store.contents import pack_stages
-from surebayes.filter.store.events import NOBODY, Event, Lesson, event_of, number_rows, row_of
+from surebayes.filter.store.events import NO_AUTHOR, Event, Lesson, event_of, number_rows, row_of
 from surebayes.persist.manifest import dumped
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ class Transaction:
 
     # ---- lessons
 
-    def learn(self, features: Features, label: str, lesson: Lesson = NOBODY) -> str:
+    def learn(self, features: Features, label: str, lesson: Lesson = NO_AUTHOR) -> str:
         """Learn a message unless it is known with this label; a message with another label is forgotten first.
 
         A correctly judged reserved message stays reserved: the model learns nothing new from it, and a promise depends
@@ -67,7 +67,7 @@ class Transaction:
         """Learn a message that had another label or was reserved; calibration keeps its score."""
         score = b""
         if known[0] == "reserve":
-            score = dumped({"scores": list(self.state.ask(features).scores), "model": self.state.model_version})
+            score = dumped({"scores": list(self.state.scored(features).scores), "model": self.state.model_version})
         elif (judged := self.judged(features.fingerprint)) is not None:
             score = self.body(judged[1])
         self.forget(features.fingerprint, lesson)
@@ -80,14 +80,14 @@ class Transaction:
         moved = self.state.learn(features, label)
         self.add(self.state.event("learn", features, label, lesson, moved))
 
-    def reserve(self, features: Features, label: str, lesson: Lesson = NOBODY) -> bool:
+    def reserve(self, features: Features, label: str, lesson: Lesson = NO_AUTHOR) -> bool:
         """Reserve a message for calibration; return False if it is known."""
         if self.known(features.fingerprint) is not None:
             return False
         self.add(self.state.event("reserve", features, label, lesson))
         return True
 
-    def forget(self, fingerprint: str, lesson: Lesson = NOBODY) -> str:
+    def forget(self, fingerprint: str, lesson: Lesson = NO_AUTHOR) -> str:
         """Remove a message from the model or from the reserve.
 
         Returns
@@ -116,7 +116,7 @@ class Transaction:
 
     def add_many(self, events: list[Event]) -> None:
         """Add rows whose changes are applied."""
-        self.state.note_many(events, number_rows(events, self.state.seq, self.state.chain))
+        self.state.record_rows(events, number_rows(events, self.state.seq, self.state.chain))
         self.rows += [row_of(event) for event in events]
         for event in events:
             fingerprint, action = event.fingerprint or "", event.action
@@ -132,7 +132,7 @@ class Transaction:
         """Add the rows of learnt and reserved messages."""
         first = self.state.seq + 1
         rows, chain = messages.numbered(self.state.seq, self.state.chain)
-        self.state.note_messages(messages.actions, messages.labels, chain)
+        self.state.record_messages(messages.actions, messages.labels, chain)
         self.rows += rows
         known = zip(messages.actions, messages.labels, range(first, first + len(rows)))
         self._messages.update(zip(messages.fingerprints, known))
@@ -182,7 +182,7 @@ class Transaction:
 
     # ---- settings
 
-    def settings(self, change: dict[str, Any], lesson: Lesson = NOBODY, weights: bool = False) -> None:
+    def settings(self, change: dict[str, Any], lesson: Lesson = NO_AUTHOR, weights: bool = False) -> None:
         """Change settings."""
         before = self.state.settings.to_json()
         was = {name: before.get(name) for name in change}
@@ -190,7 +190,7 @@ class Transaction:
         body = dumped({"set": change, "was": was})
         self.add(Event.of(lesson, "settings", None, "weights" if weights else None, body=body))
 
-    def weights(self, lesson: Lesson = NOBODY) -> None:
+    def weights(self, lesson: Lesson = NO_AUTHOR) -> None:
         """Record the pool's current weights and second stages as the starting point of later lessons."""
         state, change = self.state, {}
         if any(stage.table is not None for stage in state.engine.stages):

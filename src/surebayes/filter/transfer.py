@@ -31,11 +31,11 @@ from surebayes.pool.table import Sums, Table
 DUMP = "surebayes filter"
 _RESTORED = Lesson("restore")
 VERSION = 3
-_CHUNK = 10_000  # counts a line
+_CHUNK = 10_000  # counts per line
 
 
 def dump(session: Session, file: TextIO) -> None:
-    """See `Filter.dump`: a header, counts that no message of the journal accounts for, messages, and a last line."""
+    """See `Filter.dump`: a header, counts of messages outside the journal, messages, and a line with the checksum."""
     with session.mutex:
         state, journal = session.fresh_state().into_memory(), session.reading()
         checked, lines = 0, 0
@@ -82,7 +82,7 @@ def _lines(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
 
 
 def _message(body: bytes, reader: int | None) -> dict[str, Any]:
-    """Return what a row has of a message: its content, or its terms."""
+    """Return the content or the terms of the message in a row."""
     if reader is not None:
         content, moved = unpack_content(body)
         return {"content": base64.b64encode(content).decode(), "reader": reader, "moved": moved}
@@ -91,13 +91,13 @@ def _message(body: bytes, reader: int | None) -> dict[str, Any]:
 
 
 def _entries(table: Table) -> Iterator[tuple[int, int]]:
-    """Yield key and value of a table's entries."""
+    """Yield the keys and values of a table."""
     words = memoryview(table.entries()).cast("I") if table.size else []
     return zip(words[::2], words[1::2])
 
 
 def _other_counts(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
-    """Yield the counts of messages that were learnt without journal: all counts, less those of the journal."""
+    """Yield the counts of messages learnt without a journal: all counts minus those of the journal."""
     journaled = State.new(state.engine.reader, state.names, state.engine.views)
     for _, label, row in journal.messages("learn", "forget").values():
         journaled.count(state.unpack(*journal.content(row), row)[0], (), label, row, 1)
@@ -171,7 +171,7 @@ def _restored(path: str, header: dict[str, Any], classes: list[str], lines: Iter
         change = {"weights_since": 0, "certified_at": state.lessons, "second_stage": stage}
         settings = Settings.from_json(header["settings"]).replace(change).to_json()
         for label, made in settings["certificates"].items():
-            if made.get("model") == header["model"]:  # the same model under another name
+            if made.get("model") == header["model"]:  # the same model with a new journal
                 settings["certificates"][label] = {**made, "model": f"{journal.id}-{state.seq + 1}"}
         txn.settings(settings, _RESTORED, weights=True)
         txn.add(Event.of(_RESTORED, "mark", None, "restored"))
@@ -211,7 +211,7 @@ def _checked_terms(state: State, name: str, listed: list[list[int]], terms: list
 
 
 def _add_others(state: State, others: dict[int, list[tuple[int, int]]], documents: list[int]) -> None:
-    """Put counts without messages into the tables."""
+    """Add counts without messages to the tables."""
     engine = state.engine
     together = array("q", [a + b for a, b in zip(engine.documents, documents)])
     for i, (view, sums) in enumerate(zip(engine.views, engine.sums)):
@@ -227,7 +227,7 @@ def _add_others(state: State, others: dict[int, list[tuple[int, int]]], document
 
 
 def _checked_lines(file: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a dump; BadModel where one is damaged, or the last is missing."""
+    """Yield the lines of a dump; BadModel if a line is damaged or the last one is missing."""
     checked, n = 0, 0
     for line in file:
         try:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from surebayes.filter.store.events import Lesson
 
 FEWEST = 20
-"""Messages of each side that new weights need to rest on."""
+"""Minimum number of messages on each side of a contrast for new weights."""
 AGED = 100
-"""Lessons after which second stages may be fitted anew with some gain."""
+"""Lessons after which fitting the second stages again may help."""
 
 
 def retune(session: Session, how: str | None, lesson: Lesson) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def retune(session: Session, how: str | None, lesson: Lesson) -> dict[str, Any]:
 def _fit(
     txn: Transaction, learnt: Sequence[tuple[str, str, int]], codes: list[int], turns: list[list[int]], how: str
 ) -> None:
-    """Weigh the experts on some of the messages by what the others say, and fit second stages on all of them."""
+    """Weigh the experts on held-out messages by a model of the rest, and fit second stages on all."""
     from surebayes.filter.fitting import JournaledDocuments, chosen_of
     from surebayes.pool.fit import fit
 
@@ -66,7 +66,7 @@ def _fit(
     if len(turns) > 1:
         fit(engine, documents, chosen, [array("q", turn) for turn in turns], how, FEWEST)
         return
-    rest = engine.copy()  # which forgets what is held out, and learns it again: what fails changes nothing
+    rest = engine.copy()  # forgets the held-out messages and learns them again; a failure leaves `engine` unchanged
     rest.experts = [[e.fresh() if hasattr(e, "fresh") else e for e in experts] for experts in engine.experts]
     for rows, meant, at in documents.batches(chosen.tail):
         rest.forget(rows, memoryview(labels[at]), memoryview(meant))
@@ -75,14 +75,14 @@ def _fit(
 
 
 def second_stages(state: State, journal: Journal | None) -> dict[str, Any] | None:
-    """Return how old the second stages are, and whether `retune` would help; None for a filter that has none.
+    """Return the age of the second stages, and whether `retune` would help; None for a filter without any.
 
-    They are frozen: lessons after they were fitted change counts, opinions and weights, but not them. `tune_helps` once
-    there were `AGED` such lessons and a tenth as many as the filter has documents; or, where they were never fitted,
-    once the journal has enough of every class to fit and weigh them. Who may not read the journal learns no number.
+    They are frozen: later lessons change counts, opinions and weights only. `tune_helps` after `AGED` lessons since the
+    fit, if these are also a tenth of the filter's documents; or, before the first fit, once the journal has enough
+    messages of every class. The number of lessons is None if the journal can't be read.
     """
     engine, row = state.engine, state.settings.second_stage
-    if not engine.stages or state.settings.base is not None:  # those of a layer are its base's
+    if not engine.stages or state.settings.base is not None:  # a layer uses its base's
         return None
     lessons: int | None = state.lessons
     if row:
@@ -94,13 +94,13 @@ def second_stages(state: State, journal: Journal | None) -> dict[str, Any] | Non
 
 
 def unweighed(state: State, journal: Journal | None) -> int:
-    """See `Filter.unweighed`; 0 for who may not read the journal."""
+    """See `Filter.unweighed`; 0 if the journal can't be read."""
     rows = 0 if journal is None or not is_weighable(state) else len(journal.learnt_together())
     return rows if 3 * rows >= sum(state.engine.documents) else 0
 
 
 def enough(labels: Sequence[int], c: int, turns: int) -> bool:
-    """Whether messages of these classes, held out in so many turns, can weigh the experts of a contrast."""
+    """Whether there are enough messages, held out in `turns` turns, to weigh the experts of contrast `c`."""
     inside = labels.count(c)
     return min(inside, len(labels) - inside) >= FEWEST * turns
 
@@ -119,11 +119,11 @@ def _rows(txn: Transaction, journal_rows: Sequence[int]) -> list[Rows]:
     return batch_of([txn.terms(row)[0] for row in journal_rows])
 
 
-# ---------------------------------------------------------------------- what was set aside
+# ---------------------------------------------------------------------- the reserve
 
 
 def judged_scores(state: State, journal: Journal) -> tuple[list[list[float]], list[str], list[int]]:
-    """Return the scores that messages got before they were learnt, which had been set aside; their labels and rows."""
+    """Return the scores of reserved messages from before they were learnt, with their labels and rows."""
     import json
 
     judged = sorted([(row, label) for _, label, row in journal.messages("judged", "unjudged").values()])
@@ -142,9 +142,9 @@ def judged_scores(state: State, journal: Journal) -> tuple[list[list[float]], li
 def reserve_scores(
     state: State, journal: Journal, look: Callable[[list[Rows]], None] | None = None
 ) -> tuple[list[list[float]], list[str], list[int]]:
-    """Score what was set aside for each contrast; its labels and rows. `look` is called with each batch as it was cut.
+    """Score the reserve for each contrast; return scores, labels and rows. `look` gets each batch of terms.
 
-    By row, not as the messages came to be known: going back to a version gives its very figures.
+    The order is that of the rows, so a rollback reproduces the figures of that version exactly.
     """
     reserved = sorted([(row, label) for _, label, row in journal.messages("reserve", "release").values()])
     rows, step, scores = [row for row, _ in reserved], len(state.engine.contrasts), []

@@ -154,7 +154,7 @@ def rebuild(
             state.refresh_base(path)
             txn = Transaction(state, journal)
             about = {"reader": contents.VERSION, "views": [view.to_json() for view in wanted], "other": other}
-            counted = f"counted {sum(state.engine.documents):,} anew"
+            counted = f"counted {sum(state.engine.documents):,} messages again"
             txn.add(Event.of(lesson, "rebuild", None, counted, body=dumped(about)))
             state.reread = state.seq, contents.VERSION
             if other:
@@ -223,7 +223,7 @@ def _check_base(layer: State, path: str, other: bool) -> None:
     base_in_use = layer.base_in_use
     if other and (base_in_use is None or base_in_use.base is None):
         raise ValueError(
-            "A layer takes the views of its base: rebuild the base first, in a place where the layer can "
+            "A layer takes the views of its base: rebuild the base first, at a path that the layer can "
             f"read. {'' if base_in_use is None else base_in_use.problem}".rstrip()
         )
 
@@ -278,12 +278,12 @@ def _counted(journal: Journal, state: State, other: bool, drop_unjournaled: bool
             )
         counts_only = other or event.seq <= new_since
         if (event.source or event.seq) in erased or (counts_only and event.action == "settings"):
-            state.note(event, chain)
+            state.record_row(event, chain)
         elif counts_only and event.action in ("learn", "forget"):
             row = event.source or event.seq
             rows, _ = state.unpack(*journal.content(row), row)
             state.count(rows, (), event.label or "", row, 1 if event.action == "learn" else -1)
-            state.note(event, chain)
+            state.record_row(event, chain)
         else:
             state.apply(event, journal, chain)
         state.lessons_since = None

@@ -1,4 +1,4 @@
-"""The kernels: text, mail, counts and the scores of a pool in C, and in `reference` what C must equal.
+"""The C kernels for text, mail, counts and pool scores, and their reference implementations in Python.
 
 A compiled kernel is used where it was built, a module in Python with the same names and signatures otherwise. `kernel`
 is the one place where that is chosen.
@@ -18,12 +18,12 @@ _warned = False
 
 
 def kernel(name: str = "text") -> "ModuleType":
-    """Return a kernel, compiled or in Python; the first time that it is Python, warn.
+    """Return a kernel, compiled or in Python; the first use of Python warns.
 
     Parameters
     ----------
     name : {"text", "mail", "pool"}
-        What it is for.
+        The name of the kernel.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-/* What all kernels share: the limited API of Python, loads of bytes, arrays that grow. */
+/* Shared by all kernels: Python's limited API, unaligned loads, growing arrays. */
 #ifndef SUREBAYES_COMMON_H
 #define SUREBAYES_COMMON_H
 
@@ -34,7 +34,7 @@ typedef enum { OK, NO_MEMORY, TOO_MANY_TERMS, NEED_CHARACTERS, NEED_LOWER } Stat
 #if defined(__GNUC__) || defined(__clang__)
 #define PREFETCH(p) __builtin_prefetch(p)
 #define LIKELY(x) __builtin_expect(!!(x), 1)
-#define ALWAYS_INLINE inline __attribute__((always_inline)) /* into loops that are to be vectorised */
+#define ALWAYS_INLINE inline __attribute__((always_inline)) /* so that loops are vectorised */
 static inline int lowest_bit(uint64_t x)
 {
     return __builtin_ctzll(x);
@@ -100,7 +100,7 @@ static inline Status enlarge(void *array, size_t *capacity, size_t need, size_t 
     return OK;
 }
 
-/* Make room for `need` items; capacity doubles. The array is kept as it was when there is no memory. */
+/* Make room for `need` items; capacity doubles. Without memory the array stays unchanged. */
 static inline Status reserve(void *array, size_t *capacity, size_t need, size_t item)
 {
     return LIKELY(need <= *capacity) ? OK : enlarge(array, capacity, need, item);

@@ -1,4 +1,4 @@
-/* The GIL: released where the work is long enough for other threads to gain by it. */
+/* The GIL: released for work long enough to be worth it. */
 #ifndef SUREBAYES_GIL_H
 #define SUREBAYES_GIL_H
 
@@ -8,17 +8,17 @@
 #include <Python.h>
 #include <stddef.h>
 
-/* Bytes or columns of a single document below which the GIL is kept: the work takes less time than two threads need to
- * hand the GIL over and back, which a server would do a dozen times for each short mail. */
+/* Size of a single document, in bytes or columns, below which the GIL is kept: handing it to another thread and back
+ * takes longer than the work, and a server would do so a dozen times per short message. */
 #define SHORT_DOCUMENT 65536
 
-/* Release the GIL for work on so many documents of this size together; NULL where it is kept. */
+/* Release the GIL for work on documents of this number and total size; NULL if it is kept. */
 static inline PyThreadState *release_gil(size_t documents, size_t size)
 {
     return documents <= 1 && size < SHORT_DOCUMENT ? NULL : PyEval_SaveThread();
 }
 
-/* Take the GIL again where it was released. */
+/* Take the GIL again if it was released. */
 static inline void restore_gil(PyThreadState *thread)
 {
     if (thread)

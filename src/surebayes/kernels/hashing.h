@@ -1,4 +1,4 @@
-/* Hashes: a fast one keyed by the process, and MurmurHash3 as scikit-learn has it. */
+/* Hash functions: a fast one with a key per process, and scikit-learn's MurmurHash3. */
 #ifndef SUREBAYES_HASHING_H
 #define SUREBAYES_HASHING_H
 
@@ -22,7 +22,7 @@ static inline uint64_t fold(uint64_t x, uint64_t y)
 #endif
 }
 
-/* MurmurHash3, 32 bits, x86, seed 0: what scikit-learn hashes tokens with. The bytes are little-endian words. */
+/* MurmurHash3, 32 bits, x86, seed 0: scikit-learn's hash of tokens. The bytes are little-endian words. */
 static inline uint32_t rotate(uint32_t x, int by)
 {
     return x << by | x >> (32 - by);
@@ -37,7 +37,7 @@ static inline uint32_t little4(const uint8_t *p)
 #endif
 }
 
-/* One step of it for a word; a word that isn't whole is the last and is only mixed in. */
+/* One step for a word; an incomplete word is the last one and is only mixed in. */
 static ALWAYS_INLINE uint32_t murmur_tail(uint32_t h, uint32_t word)
 {
     return h ^ rotate(word * 0xcc9e2d51u, 15) * 0x1b873593u;

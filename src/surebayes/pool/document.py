@@ -47,9 +47,9 @@ class Document:
     Parameters
     ----------
     content : bytes or str
-        A mail (str is taken as its source), or a text.
+        A message (str is taken as its source), or a text.
     reader : {"mail", "text"}
-        Which of the two it is.
+        The kind of document.
     known : dict, optional
         Parts that were read already, by name.
     """
@@ -79,14 +79,14 @@ class Document:
 
     @cached_property
     def raw(self) -> bytes:
-        """The start of a mail as views of raw bytes read it, or the text's bytes."""
+        """The start of a message's source, as read by views of raw bytes, or the bytes of a text."""
         if "_source" in self.__dict__:
             return plain_head(self._source)
         return self.text[:MAX_BYTES].encode("utf-8", "surrogatepass")
 
     @cached_property
     def text(self) -> str:
-        """Subject and text of a mail, or the text; read with other mails, only as far as views read it."""
+        """Subject and text of a message, or the text; in a batch, only as much as the views read."""
         return self._mail.subject + "\n" + self._mail.text
 
     @cached_property
@@ -121,7 +121,7 @@ class Document:
 
     @cached_property
     def message_id(self) -> str:
-        """The Message-ID of a mail, without blanks; "" where there is none."""
+        """The Message-ID without white space; "" without one."""
         return "" if self.message is None else self.message.plain_id
 
     @cached_property

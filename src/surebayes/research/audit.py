@@ -1,8 +1,8 @@
-"""Audit of another filter's scores on one's mail, beside a surebayes filter on the same messages.
+"""Audit of another filter's scores in your mail, compared with a new surebayes filter on the same messages.
 
-The other filter's scores are read from the headers that it left in mail. From these and the true labels come the rate
-of false alarms that its threshold really has, the threshold that can be vouched for, and the low corner of the ROC. The
-same messages then pass a new filter in order, each judged before it is learnt.
+The scores are read from the header fields that the other filter added. With the true labels they give the actual
+false-alarm rate of its threshold, a threshold that can be certified, and the ROC curve at low false-alarm rates. A new
+filter then judges and learns the same messages in order.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from surebayes.research import trec
 from surebayes.research.mail_groups import MailGroups
 
 POINTS = 50
-"""Times at which the running audit is kept."""
+"""Maximum number of recorded points of the running audit."""
 LOW_RATES = (0.0001, 0.001, 0.01)
-WARM_UP = 3  # both filters are compared on the mail after the first third, which teaches ours
+WARM_UP = 3  # both filters are compared after the first third of the mail, which trains ours
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -41,7 +41,7 @@ Roc = list[tuple[float, float]]
 
 @dataclass(frozen=True)
 class ObservedRate:
-    """How many of how many, with an exact interval."""
+    """A proportion, with an exact interval."""
 
     count: int
     of: int
@@ -51,14 +51,14 @@ class ObservedRate:
 
     @classmethod
     def of_counts(cls, count: int, of: int, confidence: float) -> ObservedRate:
-        """Work out the share and its interval."""
+        """Compute the proportion and its interval."""
         low, high = rate_interval(count, of, confidence)
         return cls(count, of, count / of, low, high)
 
 
 @dataclass(frozen=True)
 class InUse:
-    """What the other filter's own verdicts were worth."""
+    """The error rates of the other filter's verdicts."""
 
     false_alarms: ObservedRate
     recall: ObservedRate
@@ -67,7 +67,7 @@ class InUse:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The low corner of a ROC: how much spam is found while few false alarms are made."""
+    """The recall of spam at low false-alarm rates."""
 
     system: str
     recall_at: dict[float, float]
@@ -87,30 +87,30 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes
     ----------
     header : str
-        Whose scores.
+        The header field, or name, of the scores.
     ham, spam : int
         Messages with a score.
     without_score : dict of str to int
         Messages of each class without a score, which were skipped.
     in_use : InUse or None
-        The other filter's own verdicts; None where its header says none.
+        The error rates of the other filter's verdicts; None if its header field has none.
     certificate : Certificate or None
-        The threshold that its scores guarantee; None with too few messages, and `too_few` has their number.
+        The certified threshold for its scores; None with too few messages, and `too_few` has the number needed.
     rankings : list of Ranking
-        The other filter, and ours, on the mail after the first third.
+        The other filter and ours, after the first third of the mail.
     ours : Certificate or None
-        The threshold of our filter, from scores before each message was learnt.
+        The certified threshold of our filter, from the scores before each lesson.
     anytime : Certificate or None
-        The threshold that is certified at all times at once, in the order of time; `anytime_too_few` says why not.
+        The threshold certified at all times at once, in order of time; if None, `anytime_too_few` has the reason.
     delivered : Delivered or None
-        What its own verdicts delivered, with bounds at all times at once.
+        The false alarms of its verdicts, with bounds at all times at once.
     budgeted : Budgeted or None
-        What a budget of alarms on its scores would have done; None where the first third has mail of one class only.
+        A simulated budget of alarms on its scores; None if the first third of the mail has only one class.
     """
 
     header: str
@@ -157,16 +157,16 @@ class Audit:
 
 @dataclass(frozen=True)
 class Delivered:
-    """What the other filter's verdicts delivered on the way through the mail, whatever it learnt meanwhile.
+    """The false alarms of the other filter's verdicts over time, valid whatever it learnt meanwhile.
 
     Attributes
     ----------
     n, alarms : int
-        Ham, and of it what was called spam.
+        The number of ham, and of ham called spam.
     lower, upper : float
         Bounds on the true rate of false alarms, at all times at once.
     points : list of (when, n, alarms, lower, upper)
-        The same on the way, at most fifty times.
+        The same over time, at most fifty points.
     """
 
     n: int
@@ -178,18 +178,18 @@ class Delivered:
 
 @dataclass(frozen=True)
 class Budgeted:
-    """What a budget of alarms on the same scores would have done on the mail after the first third.
+    """A budget of alarms simulated on the same scores, after the first third of the mail.
 
     Attributes
     ----------
     rate, burst : float
         The budget.
     ham, alarms : int
-        Ham, and of it what would have been called spam; at most burst + rate n in any stretch of n ham.
+        The number of ham, and of ham called spam; at most burst + rate n in any stretch of n ham.
     recall : float
-        Share of the spam that would have been called so.
+        Share of the spam called spam.
     mute : float
-        Share of the mail that came while nothing could be called spam.
+        Share of the mail that arrived while the budget was spent.
     """
 
     rate: float
@@ -214,7 +214,7 @@ class _Scores(ClassifierMixin, BaseEstimator):
 
 
 class _Mails:
-    """Messages with a score, in a temporary file: an archive may be larger than the memory."""
+    """Scored messages in a temporary file, since an archive may be larger than memory."""
 
     def __init__(self, together: MailGroups) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the audit
@@ -252,7 +252,7 @@ def audit(
     burst: float = 5.0,
     progress: Callable[[str, int, int | None], None] = lambda what, done, total: None,
 ) -> Audit:
-    """Measure the scores that a filter left in mail, and compare them with those of a new filter of ours.
+    """Measure another filter's scores in mail, and compare them with those of a new surebayes filter.
 
     Parameters
     ----------
@@ -261,17 +261,17 @@ def audit(
     by : str
         The header with the score.
     max_fpr, confidence : float
-        Of the certified threshold; `confidence` also of the intervals.
+        Parameters of the certified threshold; `confidence` also applies to the intervals.
     threshold : float, optional
-        From which score on the other filter calls mail spam, where its header doesn't say.
+        The score from which the other filter calls mail spam, if its header field doesn't have it.
     beside : bool, default=True
         Whether a surebayes filter judges and learns the same messages.
     group_by : str, default="near"
-        What counts as one independent mail: see `surebayes.research.mail_groups.BY`.
+        The messages that count as one; see `surebayes.research.mail_groups.BY`.
     burst : float, default=5
-        Of the budget, whose rate is `max_fpr`.
+        The burst of the budget, whose rate is `max_fpr`.
     progress : callable, optional
-        Called with what is done, how much of it and of how much.
+        Called with the step, the amount done, and the total.
 
     Returns
     -------
@@ -335,20 +335,20 @@ def audit_scores(
     groups: Sequence[str] | None = None,
     burst: float = 5.0,
 ) -> Audit:
-    """Measure scores that stand in a table, from the first row to the last; see `audit`.
+    """Measure the scores of a table, in the order of its rows; see `audit`.
 
     Parameters
     ----------
     scores, positive : sequence of float, of bool
-        Of each row, in the order of time.
+        The score of each row, and whether it is positive, in order of time.
     by : str
-        What the scores are called.
+        The name of the scores.
     max_fpr, confidence, burst : float
         As in `audit`.
     threshold : float, optional
-        From which score on the classifier calls a row positive. Without it nothing was delivered.
+        The score from which the classifier calls a row positive; needed for `in_use` and `delivered`.
     groups : sequence of str, optional
-        What belongs together.
+        The group of each row.
     """
     given = [HeaderScore(float(score), threshold, None) for score in scores]
     values, truth = np.array([each.score for each in given]), np.array(positive, dtype=bool)
@@ -372,7 +372,7 @@ def _in_turn(
     threshold: float | None,
     burst: float,
 ) -> Audit:
-    """Measure scores in the order of time."""
+    """Measure scores in order of time."""
     in_use = _in_use(given, truth, threshold, confidence)
     certificate, too_few = _certified(scores, truth, groups, max_fpr, confidence, EXACT)
     in_order = scores[order], truth[order], groups[order]
@@ -393,7 +393,7 @@ def _in_turn(
 
 
 def _delivered(alarms: Bools, confidence: float) -> Delivered:
-    """Follow the audit from front to back."""
+    """Run the audit over the whole sequence."""
     total = np.cumsum(alarms)
     points: list[tuple[str | None, int, int, float, float]] = []
     for n in np.unique(np.linspace(1, len(alarms), min(POINTS, len(alarms))).astype(int)).tolist():
@@ -406,7 +406,7 @@ def _delivered(alarms: Bools, confidence: float) -> Delivered:
 def _dated(
     delivered: Delivered | None, truth: Bools, order: NDArray[np.intp], times: Sequence[float | None]
 ) -> Delivered | None:
-    """Add the day of each point, where the mail says it."""
+    """Add the day of each point, if the mail has it."""
     if delivered is None:
         return None
     when = [times[mail] for mail in order if not truth[mail]]
@@ -454,7 +454,7 @@ def draw_over_time(report: Audit, path: str) -> None:
     above, below = figure.subplots(2, 1, sharex=True)
     _, n, alarms, lower, upper = map(list, zip(*report.delivered.points))
     above.step(n, alarms, where="post", linewidth=1.5)
-    above.set(ylabel="false alarms so far", title=f"{report.header}: ham in the order of time")
+    above.set(ylabel="false alarms so far", title=f"{report.header}: ham in order of time")
     below.fill_between(n, [100 * each for each in lower], [100 * each for each in upper], alpha=0.3)
     below.plot(n, [100 * k / m for k, m in zip(alarms, n)], linewidth=1.5)
     below.set(xlabel="ham", ylabel="false alarms, %", yscale="symlog")
@@ -472,7 +472,7 @@ def _certified(
     assumption: str,
     anytime: bool = False,
 ) -> tuple[Certificate | None, str | None]:
-    """Return a certificate, or why there is none."""
+    """Return a certificate, or the reason for having none."""
     try:
         certificate = certify(
             scores,
@@ -502,7 +502,7 @@ def _verdicts(scores: Sequence[HeaderScore], threshold: float | None) -> list[bo
 
 
 def _in_use(scores: Sequence[HeaderScore], truth: Bools, threshold: float | None, confidence: float) -> InUse | None:
-    """Measure the verdicts that the other filter gave, or that a given threshold gives."""
+    """Measure the other filter's verdicts, or those of a given threshold."""
     verdicts = _verdicts(scores, threshold)
     if any(verdict is None for verdict in verdicts):
         return None
@@ -531,7 +531,7 @@ def _ranking(system: str, truth: Bools, scores: Floats, alarms: float | None) ->
 
 
 def _order_of_time(labels: Sequence[str], times: Sequence[float | None]) -> NDArray[np.intp]:
-    """Sort messages by time; one without takes that of its neighbour in its class; a class without times is spread."""
+    """Sort messages by time; a missing time is that of the neighbour in its class; a class without times is spread."""
     known = [when for when in times if when is not None]
     first, last = (min(known), max(known)) if known else (0.0, 1.0)
     when = np.zeros(len(labels))
@@ -547,7 +547,7 @@ def _order_of_time(labels: Sequence[str], times: Sequence[float | None]) -> NDAr
 
 
 def _own_scores(mails: _Mails, order: NDArray[np.intp], progress: Callable[[str, int, int | None], None]) -> Floats:
-    """Run a new filter that judges each message before it learns it, in order of time."""
+    """Return the scores of a new filter that judges each message before learning it, in order of time."""
     entries = [trec.IndexLine(mails.labels[i], str(i), "") for i in order]
     scores = np.zeros(len(order))
     stream = trec.stream(entries, trec.OnlineFilter(), read=lambda entry: mails.read(int(entry.name)))

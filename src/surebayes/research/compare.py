@@ -38,7 +38,7 @@ RANKING: Mapping[str, Callable[[Any, Any], float]] = {
     "break_even": metrics.break_even,
     "roca_percent": metrics.roca_percent,
 }
-"""Measures of a score for one class; for more than two classes their mean over the classes."""
+"""Measures of scores for one class; with more than two classes, their mean over the classes."""
 
 
 def splits_of(
@@ -58,12 +58,12 @@ def splits_of(
     split : {"holdout", "cv", "time"} or a scikit-learn cross-validator
         Random hold-outs (stratified for single labels), cross-validation with `repeats` folds, or by time.
     repeats : int
-        Hold-outs, folds, or forward folds in time: the last (1 - train_size) of the stream in so many pieces, each
-        tested by what came before it.
+        The number of hold-outs, folds, or forward folds in time: the last (1 - train_size) of the stream is cut into
+        that many pieces, each tested by a model trained on everything before it.
     train_size : float
-        The share that trains (not in cross-validation).
+        The training share (not in cross-validation).
     order : array-like, optional
-        The time of each row for split="time"; rows of one time stay together. By default rows are in order.
+        The time of each row for split="time"; rows of equal time stay together. By default the rows are in order.
 
     Examples
     --------
@@ -96,11 +96,11 @@ def _by_time(n: int, pieces: int, train_size: float, order: Any) -> list[tuple[n
         raise ValueError(f"order must have one entry for each of {n} rows. Got {len(when)}.")
     rows = np.argsort(when, kind="stable")
     marks = np.linspace(round(train_size * n), n, pieces + 1).round().astype(int)
-    # A cut within rows of one time moves back to their start: they are tested together.
+    # A cut within rows of equal time moves back to their start: they are tested together.
     cuts = [int(np.searchsorted(when[rows], when[rows[m]], side="left")) if 0 < m < n else int(m) for m in marks]
     splits = [(rows[:low], rows[low:high]) for low, high in pairwise(cuts) if 0 < low < high]
     if not splits:
-        raise ValueError("No split by time is left: all rows have one time, or train_size leaves none to test.")
+        raise ValueError("No split by time is possible: all rows have one time, or train_size leaves none to test.")
     return splits
 
 
@@ -111,9 +111,9 @@ class Comparison:
     Attributes
     ----------
     values : mapping from measure to mapping from classifier to array
-        One value a split.
+        One value per split.
     sizes : list of (int, int)
-        Rows that train and test in each split.
+        The numbers of training and test rows of each split.
     curves : mapping from classifier to list
         The mean true-positive rate at `FPR` (two classes only).
     random_splits : bool
@@ -150,7 +150,7 @@ class Comparison:
         return won
 
     def result(self) -> Result:
-        """Return everything as tables and plots, as the papers' reproductions do."""
+        """Return everything as tables and plots, in the format of the papers' reproductions."""
         records = [
             PublishedFigure("", "comparison", "mean over splits", name, measure, None, value, self._setting())
             for measure in self.values
@@ -215,16 +215,16 @@ def compare(
     Parameters
     ----------
     estimators : mapping from str to estimator, or sequence of estimators
-        Ours, scikit-learn's or pipelines; each is cloned for every split. Those of a sequence are named as they are
-        printed.
+        Classifiers of surebayes or scikit-learn, or pipelines; each is cloned for every split. In a sequence, each is
+        named by its repr.
     X : array-like, sparse matrix or list of texts
-        Rows, or whatever the classifiers take.
+        The input of the classifiers.
     y : array-like
         Labels, or an indicator for multi-label data.
     split, repeats, train_size, order, random_state
         See `splits_of`.
     pos_label : label, default=None
-        The positive of two classes; by default the larger in sorted order.
+        The positive class of two; by default the larger in sorted order.
     jobs : int, default=1
         Processes.
     progress : callable, optional
@@ -266,7 +266,7 @@ def compare(
 
 
 def named(estimators: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
-    """Name estimators of a sequence as they are printed, on one line; equal ones are numbered."""
+    """Name the estimators of a sequence by their repr, on one line; equal ones are numbered."""
     if not estimators:
         raise ValueError("No classifier to compare: give at least one by name.")
     if isinstance(estimators, Mapping):
@@ -294,7 +294,7 @@ def _called(calls: list[tuple[Any, ...]], jobs: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _ScoredLabels:
-    """Labels, and which classes are scored: the positive one of two, else each."""
+    """Labels, and the scored classes: the positive one of two, else each."""
 
     y: Any
     kind: str
@@ -348,7 +348,7 @@ def _measure(model: Any, X: Any, target: _ScoredLabels, train: np.ndarray, test:
 
 
 def _scores(model: Any, rows: Any, target: _ScoredLabels) -> np.ndarray | None:
-    """Score rows, one column for each class scored; None where the classifier has no scores for them all."""
+    """Score rows, one column for each scored class; None if the classifier doesn't score all of them."""
     if hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(rows), float)
     elif hasattr(model, "predict_proba"):

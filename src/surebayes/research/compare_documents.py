@@ -105,7 +105,7 @@ def times_of(documents: Sequence[Any], names: Sequence[str]) -> list[int]:
         raw = document if isinstance(document, bytes) else document.encode("utf-8", "surrogatepass")
         when = received(raw)
         if when is None:
-            raise BadInput(f"{name} doesn't say when it came (no Received or Date field): it can't be split by time.")
+            raise BadInput(f"{name} has no time (no Received or Date field): it can't be split by time.")
         times.append(when)
     return times
 
@@ -125,7 +125,7 @@ def compare_documents(
     documents : sequence of bytes or str
         Messages or texts.
     labels : sequence of str, or of sequences of str
-        Labels of the documents: one each, or any number each. In the second case a single-label classifier is repeated
+        Labels of the documents: one each, or any number each. With any number, a single-label classifier is repeated
         for each label.
     classifiers : sequence of str, optional
         Names in the syntax of `steps_of`.

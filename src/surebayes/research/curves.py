@@ -1,4 +1,4 @@
-"""Curves of classifiers: performance after few training documents, and under mislabelling.
+"""Curves of classifiers: performance by training size, and by the share of wrong labels.
 
 >>> from surebayes import MultinomialNB, OpinionPoolNB
 >>> from surebayes.research.curves import learning_curve
@@ -32,16 +32,16 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Comparisons of the same classifiers, one for each point of a curve.
+    """Comparisons of the same classifiers at each point of a curve.
 
     Attributes
     ----------
     label : str
-        What changes from point to point.
+        The quantity on the x axis.
     points : list of float
         Its values.
     comparisons : list of Comparison
-        What was measured at each.
+        The comparison at each point.
     """
 
     label: str
@@ -55,7 +55,7 @@ class Curve:
 
     @property
     def measures(self) -> list[str]:
-        """What could be measured at every point."""
+        """The measures available at every point."""
         first, *others = (list(comparison.values) for comparison in self.comparisons)
         return [measure for measure in first if all(measure in other for other in others)]
 
@@ -112,19 +112,19 @@ def learning_curve(
     progress: Progress | None = None,
     **options: Any,
 ) -> Curve:
-    """Measure classifiers that were trained on a share of each split's training rows; the test rows stay the same.
+    """Measure classifiers trained on shares of each split's training rows; the test rows stay the same.
 
     Parameters
     ----------
     estimators, X, y, split, repeats, train_size, order, random_state
-        As for `compare`.
+        As in `compare`.
     shares : sequence of float
-        How much of the training rows is used; a smaller share is part of every larger one. In splits by time the
-        latest rows are used.
+        Shares of the training rows; a smaller share is a subset of every larger one. In splits by time the latest rows
+        are used.
     progress : callable, optional
         Called as progress(what, done, total).
     **options
-        Of `compare`.
+        Options of `compare`.
 
     Returns
     -------
@@ -155,18 +155,18 @@ def noise_curve(
     progress: Progress | None = None,
     **options: Any,
 ) -> Curve:
-    """Measure classifiers some of whose training labels were exchanged for those of other rows; test labels stay true.
+    """Measure classifiers trained with some wrong labels; the test labels stay correct.
 
     Parameters
     ----------
     estimators, X, y, random_state
-        As for `compare`.
+        As in `compare`.
     shares : sequence of float
-        How many of the training labels are wrong.
+        Shares of wrong training labels.
     progress : callable, optional
         Called as progress(what, done, total).
     **options
-        Of `compare`.
+        Options of `compare`.
 
     Returns
     -------
@@ -192,7 +192,7 @@ def noise_curve(
 
 
 def _after(progress: Progress | None, k: int, points: int, runs: int) -> Progress | None:
-    """Return how to report the runs of the k-th point as part of all of them."""
+    """Return a callback that reports the runs of the k-th point as part of all runs."""
     if progress is None:
         return None
     return lambda what, done, total: progress(what, k * runs + done, points * runs)
@@ -200,7 +200,7 @@ def _after(progress: Progress | None, k: int, points: int, runs: int) -> Progres
 
 @dataclass(frozen=True, slots=True)
 class _Fixed:
-    """Splits that are known already, as a cross-validator."""
+    """A cross-validator with given splits."""
 
     chosen: list[tuple[np.ndarray, np.ndarray]]
 
@@ -210,7 +210,7 @@ class _Fixed:
 
 
 def _at_random(train: np.ndarray, y: Any, share: float, seed: int) -> np.ndarray:
-    """Return a share of the training rows, two of each class at least so that every classifier can be fitted."""
+    """Return a share of the training rows, with at least two of each class, so that every classifier can be fitted."""
     shuffled = np.random.default_rng(seed).permutation(train)
     count = max(2, round(share * len(train)))
     if getattr(y, "ndim", 1) == 2:
@@ -232,7 +232,7 @@ def _delegates(name: str) -> Callable[[Any], bool]:
 
 
 class _Mislabelled(ClassifierMixin, BaseEstimator):
-    """A classifier that is trained with some labels wrong, and otherwise as it is."""
+    """A classifier that is trained with some wrong labels."""
 
     def __init__(self, estimator: Any, share: float, seed: int) -> None:
         self.estimator, self.share, self.seed = estimator, share, seed
@@ -242,12 +242,12 @@ class _Mislabelled(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> _Mislabelled:
         """Fit the classifier on the corrupted labels."""
-        self.fitted_ = clone(self.estimator).fit(X, self._told(np.asarray(y)))
+        self.fitted_ = clone(self.estimator).fit(X, self._with_wrong_labels(np.asarray(y)))
         self.classes_ = getattr(self.fitted_, "classes_", None)
         return self
 
-    def _told(self, y: np.ndarray) -> np.ndarray:
-        """Return the labels with a share of them wrong: of two classes the other one, of several any other."""
+    def _with_wrong_labels(self, y: np.ndarray) -> np.ndarray:
+        """Return the labels with a share replaced by another class."""
         generator, labels = np.random.default_rng(self.seed), y.copy()
         wrong = generator.permutation(len(y))[: round(self.share * len(y))]
         if y.ndim == 2:

@@ -22,7 +22,7 @@ _ADDRESS = re.compile(r"[^\s<>\"]+@[^\s<>\"]+")
 
 
 class MailGroups:
-    r"""Groups of messages, found while they are read; some hundred bytes are kept of each.
+    r"""Groups of messages, found while reading; a few hundred bytes are kept per message.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class MailGroups:
 
     def __init__(self, by: str = "near") -> None:
         if by not in BY:
-            raise ValueError(f"Mails are grouped by {', '.join(BY)}. Got {by!r}.")
+            raise ValueError(f"Messages can be grouped by {', '.join(BY)}. Got {by!r}.")
         self.by = by
         self._keys: list[list[Hashable]] = []
         self._fingerprints: list[Fingerprint | None] = []
@@ -112,7 +112,7 @@ def runs_of_words(text: str) -> NDArray[np.uint32] | None:
 
 
 def thread_of(message: Message) -> list[str]:
-    r"""Return the Message-IDs in a message: its own and those that it answers.
+    r"""Return the Message-IDs in a message: its own, and those of the messages it answers.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["classifier_of"]
 
 SOURCES = ("surebayes", "sklearn")
-"""Packages of dotted names; any other import takes a colon, MODULE:NAME, which can't be a slip."""
+"""Packages of dotted names; importing any other module needs a colon, MODULE:NAME."""
 _OWN = re.compile(r"\s*([A-Za-z_][\w.]*):([A-Za-z_].*)", re.DOTALL)
 
 
@@ -22,8 +22,8 @@ def classifier_of(text: str) -> Any:
     Parameters
     ----------
     text : str
-        A name of surebayes, the full name of a scikit-learn class, or MODULE:NAME of any other class, which is looked
-        for in the present folder too; with or without settings.
+        A name of surebayes, the full name of a scikit-learn class, or MODULE:NAME of any other class (searched in the
+        current folder too); with or without settings.
 
     Examples
     --------
@@ -48,11 +48,11 @@ def classifier_of(text: str) -> Any:
             )
     factory = _imported(module, attribute, foreign is not None)
     if not (isinstance(factory, type) and hasattr(factory, "fit")):
-        raise ValueError(f"{name!r} is no classifier.")
+        raise ValueError(f"{name!r} is not a classifier.")
     try:
         return factory(**settings)
     except TypeError as error:
-        raise ValueError(f"{text!r} can't be made: {error}.") from None
+        raise ValueError(f"{text!r} can't be created: {error}.") from None
 
 
 def _parsed(text: str, whole: str) -> tuple[str, dict[str, Any]]:
@@ -65,9 +65,7 @@ def _parsed(text: str, whole: str) -> tuple[str, dict[str, Any]]:
             raise ValueError("settings need names")
         return name, {str(pair.arg): _value(pair) for pair in (call.keywords if call else [])}
     except (SyntaxError, ValueError) as error:
-        raise ValueError(
-            f"A classifier is given as Name or Name(setting=value, ...). Got {whole!r} ({error})."
-        ) from None
+        raise ValueError(f"Write a classifier as Name or Name(setting=value, ...). Got {whole!r} ({error}).") from None
 
 
 def _value(pair: ast.keyword) -> Any:

@@ -1,4 +1,4 @@
-"""Systems of the suites, each with the settings that it may choose on training documents."""
+"""Systems of the suites, each with the settings to choose from on training documents."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ Peer = Callable[["Batch", BoolArray, Any], tuple[FloatArray, str]]
 
 N_GRAM_COLUMNS = 2**24
 MAX_BYTES = 50_000
-"""Bytes of a document that linear models on byte n-grams read: they gain from more, unlike the pool's views."""
+"""Bytes of a document for linear models on byte n-grams, which gain from more, unlike the pool's views."""
 _CHUNK = 2000
 
 
 @dataclass(slots=True)
 class Batch:
-    """Training and test documents; labels are those of the training documents, truth those of the test.
+    """Training and test documents; `labels` are those of training, `truth` those of the test.
 
     Derived data (texts, rows) are cached, with their CPU time: a second run on other labels
     reuses them, but is charged for them.
@@ -60,7 +60,7 @@ class Batch:
 
     @classmethod
     def of(cls, documents: list[Any], y: BoolArray, n: int) -> Batch:
-        """Split documents: the first n train."""
+        """Split documents: the first n are for training."""
         return cls(documents[:n], y[:n], documents[n:], y[n:], mail=True)
 
     @property
@@ -82,7 +82,7 @@ class Batch:
         return replace(self, labels=labels, charged=0.0)
 
     def keep_newest(self) -> None:
-        """Drop all rows but those made last: byte n-grams of a large corpus take gigabytes."""
+        """Drop all rows except the newest: byte n-grams of a large corpus take gigabytes."""
         rows = [key for key in self.made if isinstance(key, tuple)]
         for key in rows[:-1]:
             del self.made[key]
@@ -154,7 +154,7 @@ def _pairs(part: str) -> Any:
 
 
 def _byte_n_grams(part: str) -> Any:
-    """Make rows of byte 3-5-grams, binary or by tf-idf, as the part's name says."""
+    """Make rows of byte 3-5-grams, binary or by tf-idf, according to the part's name."""
     tf_idf = part.endswith("tf-idf")
     hashing = HashingVectorizer(
         analyzer="bytes",
@@ -242,7 +242,7 @@ def _machine(c: float) -> Any:
 
 
 class OnlineLogistic:
-    """Logistic regression by one gradient step a message, on binary byte 4-grams: the kind that won TREC 2007."""
+    """Logistic regression with one gradient step per message, on binary byte 4-grams, as in the winner of TREC 2007."""
 
     view = ViewSpec("bytes 4", "raw", "bytes", 4, 4)
 
@@ -289,7 +289,7 @@ class Bogofilter:
         self.command = ["bogofilter", "-C", "-d", folder]
 
     def files(self, documents: Sequence[Any], name: str) -> list[str]:
-        """Write documents, one a file."""
+        """Write each document to a file."""
         paths = []
         for i, document in enumerate(documents):
             path = self.folder / f"{name}{i}"
@@ -304,7 +304,7 @@ class Bogofilter:
             subprocess.run([*self.command, "-s" if spam else "-n", "-b"], input=lines, text=True, check=True)
 
     def scores(self, paths: Sequence[str]) -> FloatArray:
-        """Score messages; the exit code says spam, ham or unsure, so that only 3 is an error."""
+        """Score messages; the exit codes are spam, ham and unsure, and only 3 is an error."""
         lines = "\n".join(paths) + "\n"
         done = subprocess.run([*self.command, "-b", "-T"], input=lines, text=True, capture_output=True)
         if done.returncode > 2:
@@ -322,7 +322,7 @@ def _bogofilter(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArr
 
 
 def online_bogofilter(documents: Sequence[Any], y: BoolArray) -> tuple[FloatArray, str]:
-    """Judge and learn a stream, two processes a message."""
+    """Judge and learn a stream, with two processes per message."""
     scores = np.full(len(documents), 0.5)
     with tempfile.TemporaryDirectory() as folder:
         program = Bogofilter(folder)
@@ -416,13 +416,13 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "ComplementNB, words": (1.0, 0.1, 0.01),
 }
 SLOW = "LinearSVC, byte 3-5-grams, scikit-learn's vectorizer"
-"""What LinearSVC on byte n-grams costs without our vectorizer; same setting, not repeated with flipped labels."""
+"""LinearSVC on byte n-grams without our vectorizer, for its cost; same setting, not repeated with flipped labels."""
 slow_machine: Peer = _linear(_machine, _slow_byte_n_grams)
 FOR_TEXT = tuple(name for name in PEERS if name != "online LR, byte 4-grams")
 
 
 def available() -> dict[str, Peer]:
-    """Return the peers that can run here: the programs where they are installed."""
+    """Return the peers that can run here: programs only if they are installed."""
     peers = dict(PEERS)
     if shutil.which("bogofilter"):
         peers["bogofilter"] = _bogofilter

@@ -1,4 +1,4 @@
-"""Results of the suites: run in parts, by several processes on request, kept in a file, shown as tables."""
+"""Results of the suites: runs in parts, parallel on request, a file of results, tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import surebayes as sb
 from surebayes.research.corpora import CorpusMissing
 
 Key = tuple[str, str, str, "int | None"]
-"""Table, corpus, system and seed: what names a result."""
+"""The key of a result: table, corpus, system and seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,15 @@ class SuiteResult:
     table : str
         "batch", "flipped labels", "online", "text" or "guard".
     corpus, system, setting : str
-        What was run; `setting` is what was chosen on training documents.
+        The corpus, the system, and its setting chosen on training documents.
     auc, auc_low, auc_high : float
         AUC_0.1 with a 95% bootstrap interval; online: 1-ROCA% (lower is better).
     tpr, tpr_low, tpr_high : float
         Recall at 0.1% false positives, with its interval.
     seconds : float
-        CPU for training and scoring with the setting chosen, reading of the documents included.
+        CPU time for training and scoring with the chosen setting, including reading the documents.
     seed : int or None
-        Which labels were flipped.
+        The seed of the flipped labels.
     """
 
     table: str
@@ -54,13 +54,13 @@ class SuiteResult:
 
     @property
     def key(self) -> Key:
-        """What names it."""
+        """The key of the result."""
         return self.table, self.corpus, self.system, self.seed
 
 
 @dataclass(frozen=True, slots=True)
 class SuitePart:
-    """What one process does at a time: a system on a corpus, and the results that it is to give."""
+    """One unit of work: a system on a corpus, and the expected results."""
 
     suite: str
     corpus: str
@@ -69,7 +69,7 @@ class SuitePart:
     share: float = 1.0
 
     def stamp(self) -> dict[str, Any]:
-        """Return what a result of a file must agree with to be taken for one of this part."""
+        """Return the fields that identify a result in a file as one of this part."""
         from surebayes.pool.specs import views_of
         from surebayes.research.suite_peers import SETTINGS
 
@@ -80,7 +80,7 @@ class SuitePart:
 
 
 def release(version: str = sb.__version__) -> str:
-    """Return the release that a version belongs to or leads to: results last from one commit to the next.
+    """Return the release that a version belongs to or leads to: results stay valid between commits.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def run_parts(
             failed.append(outcome)
             progress(f"failed: {outcome}", len(results), len(order))
     if failed:
-        hint = f" What succeeded is in {os.fspath(out)}: run again with resume." if out is not None else ""
+        hint = f" The successful results are in {os.fspath(out)}: run again with resume." if out is not None else ""
         raise RuntimeError(f"{len(failed)} of {len(left)} parts failed: {'; '.join(failed)}.{hint}")
     table = {kind: n for n, kind in enumerate(dict.fromkeys((key[1], key[0]) for key in order))}
     return sorted((results[key] for key in order), key=lambda r: table[r.corpus, r.table])
@@ -164,7 +164,7 @@ def run_parts(
 def _run_part(
     part: SuitePart, run: Callable[[SuitePart], Iterator[SuiteResult]], out: str | os.PathLike[str] | None
 ) -> Iterator[SuiteResult | str]:
-    """Run a part and write its results down at once; give an error as text."""
+    """Run a part and append its results to the file at once; return an error as text."""
     try:
         for result in run(part):
             if out is not None:
@@ -200,20 +200,18 @@ def _listed(function: Callable[..., Iterator[Any]], call: tuple[Any, ...]) -> li
 
 
 def _lines(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Read a file of results; a last line that was cut off by an interruption is left out."""
+    """Read a file of results, without an incomplete last line."""
     lines = []
     text = Path(path).read_text(encoding="utf-8", errors="replace")
     if text and not text.startswith('{"suite": '):
-        raise ValueError(
-            f"{os.fspath(path)} is no file of results of a suite. Give one of an earlier run, or a new one."
-        )
+        raise ValueError(f"{os.fspath(path)} is not a file of suite results. Give one of an earlier run, or a new one.")
     for number, line in enumerate(text.split("\n")[:-1], 1):
         try:
             record = json.loads(line)
             SuiteResult(**{name: record[name] for name in _NAMES})
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
-                f"Line {number} of {os.fspath(path)} is no result of a suite ({error}). Give the file of an earlier "
+                f"Line {number} of {os.fspath(path)} is not a suite result ({error}). Give the file of an earlier "
                 "run, or a new one."
             ) from None
         lines.append(record)
@@ -221,7 +219,7 @@ def _lines(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 def _mend(path: str | os.PathLike[str]) -> None:
-    """Take away the last line of a file if an interruption cut it off."""
+    """Remove an incomplete last line, left by an interruption."""
     whole = Path(path).read_bytes().rfind(b"\n") + 1
     if whole < os.path.getsize(path):
         os.truncate(path, whole)
@@ -238,14 +236,14 @@ def _of_part(part: SuitePart, lines: Sequence[dict[str, Any]]) -> dict[Key, Suit
 
 
 def show_file(path: str | os.PathLike[str], suite: str) -> list[SuiteResult]:
-    """Return the results of a suite that a file holds, the newest where there are several of a kind.
+    """Return the results of a suite in a file, the newest of each kind.
 
     Parameters
     ----------
     path : path
-        A file that a suite wrote.
+        A file of results.
     suite : {"mail", "text", "guard"}
-        Which suite.
+        The suite.
     """
     results = {}
     for record in _lines(path):
@@ -259,7 +257,7 @@ def show_file(path: str | os.PathLike[str], suite: str) -> list[SuiteResult]:
 
 
 Table = tuple[str, list[str], list[tuple[bool, list[str]]]]
-"""A title, the names of columns, and lines of cells, each with whether it is the best."""
+"""A title, column names, and lines of cells, each with a flag for the best."""
 
 
 def tables(results: Sequence[SuiteResult]) -> list[Table]:
@@ -268,7 +266,7 @@ def tables(results: Sequence[SuiteResult]) -> list[Table]:
     Parameters
     ----------
     results : sequence of SuiteResult
-        Of a suite.
+        The results of a suite.
     """
     arranged = []
     for kind in dict.fromkeys((r.table, r.corpus) for r in results):
@@ -288,7 +286,7 @@ def markdown(results: Sequence[SuiteResult]) -> str:
     Parameters
     ----------
     results : sequence of SuiteResult
-        Of a suite.
+        The results of a suite.
 
     Examples
     --------

@@ -99,7 +99,7 @@ def mail_suite(
     share: float = 1.0,
     **running: Unpack[Running],
 ) -> list[SuiteResult]:
-    """Run the comparison on mail: the first third of the stream trains, the rest is scored; and one message at a time.
+    """Run the comparison on mail: train on the first third of the stream and score the rest; then message by message.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def corpora_of(suite: str) -> tuple[str, ...]:
 
 
 def systems_of(suite: str) -> list[str]:
-    """Return the systems that a suite compares here: ours, and those whose programs are installed."""
+    """Return the systems that a suite can compare here: ours, and peers whose programs are installed."""
     if suite != "mail":
         return [*TEXT_OURS, *(name for name in suite_peers.available() if name in suite_peers.FOR_TEXT)]
     return [*OURS, *suite_peers.available(), suite_peers.SLOW]
@@ -160,7 +160,7 @@ def systems_of(suite: str) -> list[str]:
 def _wanted(systems: Iterable[str] | None, known: Sequence[str]) -> set[str]:
     wanted = set(known if systems is None else systems)
     if wanted - set(known):
-        raise ValueError(f"There is no system {min(wanted - set(known))!r} here. There are: {'; '.join(known)}.")
+        raise ValueError(f"Unknown system {min(wanted - set(known))!r}. Available: {'; '.join(known)}.")
     return wanted
 
 
@@ -236,7 +236,7 @@ def flipped(labels: BoolArray, seed: int, share: float = FLIPPED) -> BoolArray:
 
 
 def online_pool(documents: Sequence[Any], y: BoolArray) -> tuple[FloatArray, str]:
-    """Judge and learn a stream one message at a time; the scores are those before learning."""
+    """Judge and learn a stream one message at a time; return the scores before learning."""
     pool = ViewPool()
     scores = np.zeros(len(documents))
     for i, document in enumerate(documents):
@@ -335,7 +335,7 @@ def text_suite(
     share : float, default=1.0
         Leading share of the folds or classes, or of a guard's training documents.
     **running
-        As for `mail_suite`.
+        As in `mail_suite`.
 
     Returns
     -------

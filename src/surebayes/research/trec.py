@@ -1,7 +1,7 @@
 """The TREC spam track's jig: messages in order of time, each judged before its label is revealed.
 
 An index (``full/index`` in TREC's corpora) has a line ``spam ../data/000/000`` for each message. The filter starts
-empty. The `feedback` determines when it receives the true labels:
+empty and receives the true labels according to `feedback`:
 
 - "immediate": after each message;
 - "delayed": after a batch of messages; batches are of random size, `delay` messages on average;
@@ -112,14 +112,14 @@ class OnlineFilter:
 
     def judge(self, raw: bytes) -> tuple[str, float]:
         """Return a label and a score; 0 before both classes were seen."""
-        seen = self._state.see(raw)
+        seen = self._state.features_of(raw)
         self._last = raw, seen
         label, score, _, _ = self._state.decide(seen)
         return label, score
 
     def teach(self, raw: bytes, label: str) -> None:
-        """Learn a message; one that has just been judged isn't read again."""
-        seen = self._last[1] if self._last is not None and self._last[0] is raw else self._state.see(raw)
+        """Learn a message, without reading one again that was just judged."""
+        seen = self._last[1] if self._last is not None and self._last[0] is raw else self._state.features_of(raw)
         self._state.learn(seen, label)
         self._last = None
 
@@ -131,7 +131,7 @@ class TrecResult:
     Attributes
     ----------
     messages, ham, spam : int
-        How many were judged.
+        The numbers judged.
     roca_percent : float
         1-ROCA%: the area above the ROC curve, in percent.
     hm_percent, sm_percent : float
@@ -141,7 +141,7 @@ class TrecResult:
     tpr_at_fpr : dict of float to float
         Recall of spam at a small rate of false positives, the threshold chosen afterwards.
     intervals : dict of str to (float, float)
-        95% intervals: bootstrap for 1-ROCA% and recall, exact for hm% and sm%. Empty if they weren't asked for.
+        95% intervals: bootstrap for 1-ROCA% and recall, exact for hm% and sm%. Empty unless requested.
     """
 
     messages: int
@@ -189,7 +189,7 @@ def read_index(index: str | os.PathLike[str]) -> list[IndexLine]:
     if path.is_dir():
         path = path / "full" / "index" if (path / "full" / "index").is_file() else path / "index"
     if not path.is_file():
-        raise NoInput(f"There is no index {path}; it is called full/index in TREC's spam corpora.")
+        raise NoInput(f"No index at {path}. In TREC's spam corpora it is called full/index.")
     entries, folder = [], os.path.dirname(path)
     with path.open(encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
@@ -231,19 +231,19 @@ def stream(
     Parameters
     ----------
     entries : sequence of IndexLine
-        In the order of time.
+        The messages, in order of time.
     model : object with judge and teach
-        A filter that knows nothing yet.
+        An empty filter.
     feedback : {"immediate", "delayed", "partial"}
-        See the module.
+        See the module's docstring.
     delay : int
         The mean size of a batch, with delayed feedback.
     share : float
         Share of messages with a label, with partial feedback.
     seed : int
-        Of batch sizes and of that draw.
+        The seed of batch sizes, and of the random share.
     read : callable
-        Gives the bytes of an entry.
+        Returns the bytes of an entry.
 
     Yields
     ------
@@ -282,7 +282,7 @@ def measure(
     scores : iterable of float
         The filter's scores.
     labels : iterable of {"ham", "spam"}, optional
-        The filter's labels; by default spam is what scores above 0.
+        The filter's labels; by default spam for scores above 0.
     intervals : bool
         Whether to add intervals (a second or two of bootstrap).
 
@@ -346,11 +346,11 @@ def run(
     index : path
         The index, or the corpus's folder.
     model : object with judge and teach, optional
-        A filter that knows nothing yet; by default `OnlineFilter`.
+        An empty filter; by default `OnlineFilter`.
     feedback, delay, share, seed
         See `stream`.
     limit : int, optional
-        Stop after so many messages.
+        Stop after this number of messages.
     intervals : bool
         Whether the result has intervals.
     seen : callable, optional

@@ -43,7 +43,7 @@ def allows(role: str, needed: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The permission of a token, a certificate or a visitor: a role, for everybody or for one person.
+    """The permission of a token, a certificate or a visitor: a role, for all people or for one.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ def parsed_tokens(content: bytes, persons: bool = False) -> tuple[dict[str, Gran
     content : bytes
         Content of the file.
     persons : bool
-        Whether the server has persons, so that a token may be for one of them.
+        Whether the server has personal layers, so that a token may be for one person.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def parsed_tokens(content: bytes, persons: bool = False) -> tuple[dict[str, Gran
                     raise ValueError("the last line has no line end, so it may be truncated.")
                 grants[key] = grant
         except UnicodeDecodeError:
-            problems.append((number, "a line is text in UTF-8."))
+            problems.append((number, "a line must be UTF-8 text."))
         except ValueError as error:
             problems.append((number, str(error)))
     return grants, problems
@@ -138,7 +138,7 @@ def read_tokens(path: str | os.PathLike[str], persons: bool = False) -> dict[str
     path : path
         The file.
     persons : bool
-        Whether the server has persons, so that a token may be for one of them.
+        Whether the server has personal layers, so that a token may be for one person.
     """
     grants, problems = parsed_tokens(_content(path), persons)
     for number, problem in problems:
@@ -248,7 +248,7 @@ class Tokens:
         if len(problems) > SHOWN:
             self._report("error", "wrong token line", what=f"and {len(problems) - SHOWN:,} more lines.")
         if not self._grants:
-            self._report("error", "no tokens", what="The file holds no token: nobody may do anything.")
+            self._report("error", "no tokens", what="The file has no tokens: every request is refused.")
         self._report("info", "tokens read", tokens=len(self._grants), left_out=len(problems))
 
     def _revoke_all(self, error: Exception) -> None:
@@ -257,7 +257,7 @@ class Tokens:
         problem = f"{getattr(error, 'strerror', None) or error}"
         if problem != self._problem:
             self._problem = problem
-            self._report("error", "no tokens", what=f"The file can't be read ({problem}): nobody may do anything.")
+            self._report("error", "no tokens", what=f"The file can't be read ({problem}): every request is refused.")
 
     def _report(self, level: str, event: str, **fields: Any) -> None:
         if self._log is not None:

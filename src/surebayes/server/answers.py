@@ -1,4 +1,4 @@
-"""Queries and administration: status, remembered verdicts, versions, persons."""
+"""Queries and administration: status, remembered verdicts, versions, people."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from surebayes.server.surge import Surge
 Answer = TypeVar("Answer")
 
 SHOWN = 100
-"""Persons listed in status and metrics: the most recently taught."""
+"""Number of people listed in status and metrics: the most recently taught."""
 LISTENER = "http"
 FRESH, STALE = 30.0, 600.0
 """Seconds after which a cached answer is renewed, and after which it is no longer given."""
 
 
 class Answers(ABC):
-    """Queries and corrections of a service; a caller with a person sees that person's data only."""
+    """Queries and corrections of a service; a caller with a person sees only that person's data."""
 
     options: Options
     counters: Counters
@@ -49,7 +49,7 @@ class Answers(ABC):
     async def ask(
         self, question: Callable[[Filter], Answer], person: str | None = None, needs_layer: bool = False
     ) -> Answer:
-        """Run a question on the filter that answers for a person."""
+        """Run a query on the filter that judges for a person."""
 
     @abstractmethod
     async def lesson(self, work: Callable[[], Answer]) -> Answer:
@@ -57,7 +57,7 @@ class Answers(ABC):
 
     @abstractmethod
     def filter_of(self, person: str | None = None, make: bool = False) -> AbstractContextManager[Filter]:
-        """Lend the filter that answers for a person."""
+        """Open the filter that judges for a person."""
 
     @abstractmethod
     def has_layer(self, person: str) -> bool:
@@ -192,7 +192,7 @@ class Answers(ABC):
             await self._asked(name, question)
 
     async def explain_verdict(self, number: int, top: int = 12, person: str | None = None) -> Explained | None:
-        """Explain the present verdict on a remembered message; None if its content was not kept."""
+        """Explain the current verdict on a remembered message; None if its content isn't stored."""
 
         def question(site: Filter) -> Explained | None:
             of = _verdict_of(site, number, person).person
@@ -202,10 +202,10 @@ class Answers(ABC):
         return await self.ask(question)
 
     async def verdict_now(self, number: int, top: int = 12, person: str | None = None) -> dict[str, Any] | None:
-        """Return the present verdict on a remembered message and its reversal; None if its content was not kept.
+        """Return the current verdict on a remembered message and its reversal; None if its content isn't stored.
 
-        `reversal` is the number of opposite lessons that would turn it (None if no number does), `layers` the effect of
-        the person's lessons.
+        `reversal` is the number of opposite lessons that would reverse it (None if no number would), `layers` the
+        effect of the person's lessons.
         """
 
         def question(site: Filter) -> dict[str, Any] | None:
@@ -225,7 +225,7 @@ class Answers(ABC):
         return await self.ask(question)
 
     async def text_of_verdict(self, number: int, person: str | None = None) -> str | None:
-        """Return the stored text of a remembered message; None if it was not kept."""
+        """Return the stored text of a remembered message; None if there is none."""
 
         def question(site: Filter) -> str | None:
             _verdict_of(site, number, person)
@@ -234,7 +234,7 @@ class Answers(ABC):
         return await self.ask(question)
 
     async def tell(self, number: int, label: str, who: str | None = None, person: str | None = None) -> str:
-        """Teach the correct label of a remembered verdict to its filter, without the message."""
+        """Set the correct label of a remembered verdict; the filter learns its stored message."""
         if label not in self._filter.classes:
             classes = ", ".join(map(repr, self._filter.classes))
             raise BadInput(f"Unknown class {label!r}. This filter has {classes}.")
@@ -313,10 +313,10 @@ class Answers(ABC):
         """Compare verdicts with those that other filters wrote into the same messages."""
         return await self.ask(lambda site: [each.to_dict() for each in site.compared(person)])
 
-    # ---- persons
+    # ---- people
 
     async def people(self, after: str = "", limit: int = 100) -> dict[str, Any]:
-        """Return persons with a layer, by name, and the name to continue after."""
+        """Return the people with a layer, by name, and the name to continue after."""
         persons = self._persons()
 
         def question(_: Filter) -> dict[str, Any]:
@@ -370,7 +370,7 @@ class Answers(ABC):
         return {**status, "remembered": remembers, "people": await self._latest_people()}
 
     async def _latest_people(self) -> list[dict[str, Any]] | None:
-        """Return the most recently taught persons; None without persons."""
+        """Return the most recently taught people; None without personal layers."""
         if self.layers is None:
             return None
         persons = self.layers.persons

@@ -19,30 +19,30 @@ class Counters:
         self.verdicts = Counter("surebayes_verdicts", "Documents judged.", ["door", "label"], registry=registry)
         self.lessons = Counter("surebayes_lessons", "Lessons by outcome.", ["door", "outcome"], registry=registry)
         self.errors = Counter("surebayes_errors", "Requests that failed.", ["door", "error"], registry=registry)
-        self.refused = Counter("surebayes_refused", "Requests over a limit or without a right.", ["door", "reason"],
+        self.refused = Counter("surebayes_refused", "Requests over a limit or without permission.", ["door", "reason"],
                                registry=registry)  # fmt: skip
-        self.seconds = Histogram("surebayes_judge_seconds", "Time from a whole document to its verdict.", ["door"],
+        self.seconds = Histogram("surebayes_judge_seconds", "Time from the complete document to its verdict.", ["door"],
                                  buckets=_SECONDS, registry=registry)  # fmt: skip
-        self.last_lesson = self._gauge("last_lesson_timestamp_seconds", "When the latest lesson arrived.", "mostrecent")
-        self.shadow = self._gauge("shadow", "1 if mail is judged and logged only.", "livemax")
-        self.surge = self._gauge("surge", "1 while the share of positives is beyond its bound.", "livemax")
+        self.last_lesson = self._gauge("last_lesson_timestamp_seconds", "Time of the latest lesson.", "mostrecent")
+        self.shadow = self._gauge("shadow", "1 if mail is only judged and logged.", "livemax")
+        self.surge = self._gauge("surge", "1 while the share of positives exceeds its limit.", "livemax")
         self.tagging = self._gauge("tagging", "1 if positives are marked.", "livemin")
-        self.in_hand = self._gauge("requests_in_hand", "Requests worked on now.", "livesum")
-        self.remembered = self._gauge("remembered_verdicts", "Verdicts that are remembered.", "mostrecent")
-        self.debt = self._labelled("budget_debt", "What earlier false alarms still cost.", "label")
-        self.mute = self._labelled("budget_mute", "1 while one more false alarm would pass the burst.", "label")
-        about = "of the true rate of false alarms so far, at all times at once; known truths, or with presumed ones."
+        self.in_hand = self._gauge("requests_in_hand", "Requests in progress.", "livesum")
+        self.remembered = self._gauge("remembered_verdicts", "Remembered verdicts.", "mostrecent")
+        self.debt = self._labelled("budget_debt", "Debt of the alarm budget.", "label")
+        self.mute = self._labelled("budget_mute", "1 while the alarm budget is spent.", "label")
+        about = "on the true false-alarm rate so far, valid at all times; by known labels, or with presumed ones."
         names = ["label", "reading"]
         self.audit = {
             end: Gauge(f"surebayes_audit_{end}", text, names, registry=registry, multiprocess_mode="mostrecent")
             for end, text in (
                 ("lower", f"Lower bound {about}"), ("upper", f"Upper bound {about}"),
-                ("n", "Good documents that the bounds rest on."), ("alarms", "False alarms among them."),
+                ("n", "Good documents behind the bounds."), ("alarms", "False alarms among them."),
             )
         }  # fmt: skip
-        self.person_lessons = self._labelled("person_lessons", "Messages that a person's layer has learnt.", "person")
+        self.person_lessons = self._labelled("person_lessons", "Messages learnt by a person's layer.", "person")
         self.person_last = self._labelled(
-            "person_last_lesson_timestamp_seconds", "When a person's latest lesson arrived.", "person"
+            "person_last_lesson_timestamp_seconds", "Time of a person's latest lesson.", "person"
         )
         self.documents = Gauge("surebayes_documents", "Documents learnt.", ["label"], registry=registry,
                                multiprocess_mode="mostrecent")  # fmt: skip
@@ -53,7 +53,7 @@ class Counters:
         self.tls_expires = self._gauge(
             "tls_expires_timestamp_seconds", "When the certificate of the ports expires; 0 without TLS.", "mostrecent"
         )
-        self.stale = self._gauge("certificate_stale", "1 if the promise is about an earlier model.", "mostrecent")
+        self.stale = self._gauge("certificate_stale", "1 if the certificate is stale.", "mostrecent")
 
     def _labelled(self, name: str, about: str, label: str) -> Gauge:
         return Gauge(f"surebayes_{name}", about, [label], registry=self._registry, multiprocess_mode="mostrecent")

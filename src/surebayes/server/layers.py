@@ -28,16 +28,16 @@ class _Open:
 
 
 class OpenLayers:
-    """Layers by person: opened on demand, made at the first lesson, closed when more recent ones need the room.
+    """Layers by person: opened on demand, created by the first lesson, the least recently used ones closed.
 
     Parameters
     ----------
     persons : Persons
-        The folder of persons.
+        The folder of personal layers.
     site : Filter
-        The filter for persons without a layer.
+        The filter for people without a layer.
     most : int
-        Number of layers that stay open; more only while in use.
+        Maximum number of open layers; more only while in use.
     renew : bool
         As in `Filter.open`.
     """
@@ -53,14 +53,14 @@ class OpenLayers:
 
     @contextlib.contextmanager
     def of(self, name: str, make: bool = False) -> Iterator[Filter]:
-        """Lend the layer of a person; the site's filter if the layer is missing and is not to be made.
+        """Open the layer of a person, or the site's filter if the layer is missing and `make` is False.
 
         Parameters
         ----------
         name : str
             The person, a validated name.
         make : bool
-            Whether to make a missing layer.
+            Whether to create a missing layer.
         """
         folder = folder_of(self.persons.users, name)
         if not make and not has_layer(folder):

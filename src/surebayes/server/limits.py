@@ -47,7 +47,7 @@ class TooSlow(Refused):
 
 
 class TooMany(Refused):
-    """Too many requests a second from one client."""
+    """Too many requests per second from one client."""
 
     status, code, reason = 429, 75, "rate"
 
@@ -132,7 +132,7 @@ class Rate:
     Parameters
     ----------
     per_second : float
-        Requests a second; 0 for no limit.
+        Requests per second; 0 for no limit.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line on stderr. No bodies, no subjects, no tokens."""
+"""Structured logs: one JSON object per line on stderr. No bodies, no subjects, no tokens."""
 
 from __future__ import annotations
 

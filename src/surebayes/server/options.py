@@ -18,7 +18,7 @@ class Options:
     model : str
         The filter's folder.
     users : str or None
-        The folder of persons, each with a layer on the filter.
+        The folder of personal layers on the filter.
     listeners : dict of str to list of Address
         Addresses of "http", "spamd" and "milter".
     socket_mode : str
@@ -26,7 +26,7 @@ class Options:
     workers : int
         Number of processes.
     tokens : str or None
-        The file of tokens; without one this machine may do everything and all other machines nothing.
+        The file of tokens; without one, only this machine has access.
     tls_certificate, tls_key, tls_client_ca : str or None
         Files of the ports' certificate, its key, and the authorities of client certificates.
     allow : str
@@ -34,13 +34,13 @@ class Options:
     sign_on : str or None
         The header field in which proxies name a visitor, and their addresses.
     max_size : int
-        Largest document, in bytes; a milter reads a larger one up to there.
+        Largest document, in bytes; a milter reads the start of a larger one.
     timeout : float
         Seconds that a client has to send a request, that a request may queue, and that an answer may take.
     concurrency : int
         Requests that a process handles at once; further ones wait.
     request_rate : float
-        Requests a second from one client over HTTP; 0 for no limit.
+        Requests per second from one client over HTTP; 0 for no limit.
     milter_action : {"tag", "quarantine", "reject", "pass"}
         Action of the milter on a positive message.
     milter_error : {"accept", "tempfail"}
@@ -52,7 +52,7 @@ class Options:
     surge : {"warn", "stop"}
         Reaction to a surge: a warning, or no message is marked until the share has dropped.
     renew : bool
-        Whether lessons renew the certificate that they make stale.
+        Whether to renew a certificate when lessons have made it stale.
     remember : bool
         Whether to remember verdicts, with the message's terms, sender and subject.
     remember_days, remember_most, remember_bytes : float, int, int
@@ -60,7 +60,7 @@ class Options:
     own_weight, quota_lessons, quota_bytes : int
         Weight of the lessons in a person's layer, and each person's quota (0: none).
     group : str, optional
-        The group that may access the layers of new persons.
+        The group that may access new layers.
     open_layers : int
         Number of layers that a process keeps open.
     log_level : str

@@ -65,7 +65,7 @@ class Judgement:
 
     @property
     def points(self) -> float:
-        """The score on SpamAssassin's scale; 0 where the message may not be marked."""
+        """The score on SpamAssassin's scale; 0 if the message may not be marked."""
         verdict = self.verdict
         return points(verdict.score, verdict.threshold, self.positive) if self.marks else 0.0
 
@@ -124,7 +124,7 @@ class Service(Answers):
         return OpenLayers(persons, self._filter, options.open_layers, options.renew)
 
     def _set_memory(self) -> None:
-        """Switch the memory of verdicts on or off; a read-only folder is served all the same."""
+        """Switch the memory of verdicts on or off; a read-only folder is served without one."""
         options = self.options
         try:
             if options.remember:
@@ -145,18 +145,18 @@ class Service(Answers):
             self.layers.close()
         self._filter.close()
 
-    # ---- persons
+    # ---- people
 
     @contextlib.contextmanager
     def filter_of(self, person: str | None = None, make: bool = False) -> Iterator[Filter]:
-        """Lend the filter that answers for a person: their layer, or the site's filter without one.
+        """Open the filter that judges for a person: their layer, or the site's filter without one.
 
         Parameters
         ----------
         person : str, optional
             A validated name; None for the site's filter.
         make : bool
-            Whether to make a missing layer, for a first lesson.
+            Whether to create a missing layer, for a first lesson.
         """
         if self.layers is None or not person:
             yield self._filter
@@ -166,7 +166,7 @@ class Service(Answers):
 
     @contextlib.contextmanager
     def own_filter(self, person: str | None = None) -> Iterator[Filter]:
-        """Lend a person's layer, or the site's filter without a person; NoModel where the layer is missing."""
+        """Open a person's layer, or the site's filter without a person; NoModel if the layer is missing."""
         with self.filter_of(person) as mine:
             if person and mine is self._filter and self.layers is not None:
                 raise NoModel(f"{person!r} has no layer yet. The first lesson creates it.")
@@ -178,7 +178,7 @@ class Service(Answers):
         return has_layer(f"{self.layers.persons.users}/{person}")
 
     def person_of(self, name: str | None) -> str | None:
-        """Return the person that a request names, validated and never normalised; BadInput for an invalid name."""
+        """Return the person that a request names, validated and unchanged; BadInput for an invalid name."""
         if name is None:
             return None
         if self.layers is None:
@@ -189,10 +189,10 @@ class Service(Answers):
             raise BadInput(str(error)) from None
 
     def recipient(self, name: str | None) -> str | None:
-        """Return the person that a mail system names with a message; without persons the name is only the teacher's."""
+        """Return the person that a mail system names with a message; without layers, only the author of lessons."""
         return person_named(name) if self.layers is None else self.person_of(name)
 
-    # ---- the work
+    # ---- judging and learning
 
     def _is_test(self, document: bytes | str) -> bool:
         """Whether a document is the signed test message of `surebayes doctor --mail`, which is never counted."""
@@ -277,7 +277,7 @@ class Service(Answers):
         """Teach documents; all are on disk on return."""
         if label not in self.classes:
             raise BadInput(f"Unknown class {label!r}. This filter has {', '.join(map(repr, self.classes))}.")
-        if not documents:  # a first lesson would make a layer
+        if not documents:  # a first lesson would create a layer
             return []
 
         def teach_all() -> list[str]:
@@ -315,9 +315,9 @@ class Service(Answers):
     async def ask(
         self, question: Callable[[Filter], Answer], person: str | None = None, needs_layer: bool = False
     ) -> Answer:
-        """Run a question that may take long on the filter that answers for a person.
+        """Run a query that may take long on the filter that judges for a person.
 
-        With `needs_layer`, raise NoModel where the person has no layer yet.
+        With `needs_layer`, raise NoModel if the person has no layer yet.
         """
 
         def answer() -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 WINDOW = 200
-"""Messages in the sliding window; below that number there is no alarm."""
+"""Messages in the sliding window; a surge needs a full window."""
 
 
 class Surge:

@@ -1,8 +1,7 @@
 """Signed test messages by which `surebayes doctor --mail` probes a server; they are never counted.
 
-Budgets, remembered verdicts and drift ignore them. Anybody can imitate such a message, so only the signature counts,
-and for an hour: a keyed hash of the whole message in its Message-ID. The key is in the filter's
-folder.
+Budgets, remembered verdicts and drift ignore them. Anybody can imitate such a message, so only the signature counts: a
+keyed hash of the whole message in its Message-ID, valid for an hour. The key is in the filter's folder.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import time
 from surebayes.persist.folder import locked, put
 
 TESTER = "surebayes-doctor"
-"""Teacher and person of such messages in the history."""
+"""Author and person of such messages in the history."""
 KEY_NAME = "doctor.key"
 """File name of the key."""
 VALID = 3600.0
@@ -36,7 +35,7 @@ def marked_mail(folder: str, size: int = 0) -> bytes:
     folder : str
         The filter's folder; a missing key is created.
     size : int, default=0
-        Least number of bytes of words.
+        Minimum size of the text in bytes.
     """
     with locked(folder):
         key = _key(folder) or _new_key(folder)

@@ -1,4 +1,4 @@
-"""Batches of short work: a thread runs several requests in a row and notifies the event loop once."""
+"""Batches of short tasks: a thread runs several requests in a row and notifies the event loop once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 Answer = TypeVar("Answer")
 
 IN_A_ROW = 8
-"""Pieces of work per notification of the event loop."""
+"""Tasks per notification of the event loop."""
 LONG = 0.05
-"""Seconds after which a second thread takes over the remaining work.
+"""Seconds after which a second thread takes over the remaining tasks.
 
-Two threads that judge short messages side by side only wait for each other.
+Two threads that judge short messages in parallel only wait for each other.
 """
 
 
@@ -48,7 +48,7 @@ class Turns:
         return await answer
 
     def _ensure_thread(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start a thread for queued work: one, and a second when the first takes long, now or later."""
+        """Start a thread for queued tasks: one, and a second if the first takes long."""
         with self._lock:
             takes_long = self._threads == 1 and any(time.monotonic() - began > LONG for began in self._began.values())
             starts = bool(self._waiting) and (self._threads == 0 or takes_long)

@@ -195,7 +195,7 @@ class Learn(Scenario):
 
     def act(self, place, pipe):
         for i in range(4, 8):
-            brief(place / "f", lambda txn, i=i: txn.learn(txn.state.see(MAILS[i][0]), MAILS[i][1]))
+            brief(place / "f", lambda txn, i=i: txn.learn(txn.state.features_of(MAILS[i][0]), MAILS[i][1]))
             say(pipe, i)
         name = sb.read_message(MAILS[0][0]).fingerprint
         brief(place / "f", lambda txn: txn.forget(name))

@@ -339,7 +339,7 @@ def test_a_base_that_goes_away(site, tmp_path):
         assert mine.forget(MAILS[111][0]) == "forgotten"
         health = mine.health()
         assert health.state == "problem"
-        assert "gone or was moved" in health.detail
+        assert "was moved or deleted" in health.detail
         assert "rebase" in health.detail
     with sb.Filter.open(tmp_path / "mine") as mine:
         verdict = mine.judge(MAILS[90][0])
@@ -362,7 +362,7 @@ def test_a_base_that_cannot_be_read_is_no_other_filter(site, tmp_path):
         health = mine.health()
     assert health.state == "problem"
     assert f"the base at {site} can't be read" in health.detail
-    assert "not the filter" not in health.detail
+    assert "not the base of this layer" not in health.detail
 
 
 def test_a_base_that_is_moved_together_with_its_layer_is_found(site, tmp_path):
@@ -400,7 +400,7 @@ def test_another_filter_in_the_place_of_the_base(site, tmp_path):
         other.train(MAILS[:20], reserve=0.0)
     with sb.Filter.open(tmp_path / "mine") as mine:
         assert mine.judge(MAILS[0][0]).basis == "own layer"
-        assert "not the filter" in mine.health().detail
+        assert "not the base of this layer" in mine.health().detail
         assert mine.move_base(site)
         assert mine.judge(MAILS[0][0]).basis == "base"
 

@@ -160,7 +160,7 @@ def test_a_filter_with_the_views_of_another_release_learns_and_is_tuned_but_not_
     with mock.patch.object(specs, "TEXT", older):
         trained(tmp_path / "old", texts[:120], reader="text", width=2**12)
     trained(tmp_path / "new", texts[120:], reader="text", width=2**12)
-    with pytest.raises(BadInput, match=r"different views \(bytes: second stage on idf\)\. .* create one of them anew"):
+    with pytest.raises(BadInput, match=r"different views \(bytes: second stage on idf\)\. .* Create one of them again"):
         sb.Filter.merge([tmp_path / "old", tmp_path / "new"], tmp_path / "both")
     assert not (tmp_path / "both").exists()
     with sb.Filter.open(tmp_path / "old") as old:

@@ -356,4 +356,4 @@ def test_a_mapped_file_that_is_cut_short_ends_with_75(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
     assert done.returncode == 75
-    assert "cut short" in done.stderr
+    assert "truncated" in done.stderr

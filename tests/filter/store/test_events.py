@@ -5,7 +5,7 @@ import pytest
 
 import surebayes
 from surebayes import Filter
-from surebayes.filter.store.events import COLUMNS, NOBODY, Event, Lesson, MessageRows, event_of
+from surebayes.filter.store.events import COLUMNS, NO_AUTHOR, Event, Lesson, MessageRows, event_of
 
 SOURCE = Path(surebayes.__file__).parent
 MAILS = [
@@ -33,7 +33,7 @@ def test_all_rows_take_every_column_of_their_lesson():
 def test_without_a_time_a_row_has_the_time_at_which_it_is_made(monkeypatch):
     clock = iter([7.0, 8.0])
     monkeypatch.setattr("time.time", lambda: next(clock))
-    assert [Event.of(lesson, "mark").lesson for lesson in (NOBODY, Lesson("ann"))] == [
+    assert [Event.of(lesson, "mark").lesson for lesson in (NO_AUTHOR, Lesson("ann"))] == [
         Lesson(None, 7.0),
         Lesson("ann", 8.0),
     ]

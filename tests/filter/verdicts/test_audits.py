@@ -77,11 +77,11 @@ def test_each_document_counts_once_by_the_first_truth_that_was_told(steps, budge
                         of = key[0], whose
                         told.setdefault(of, (truth, said[of][0]))
                         said[of] = said[of][0], "known"
-                memory.tell(key[0], truth, person=person)
+                memory.record_label(key[0], truth, person=person)
             elif what == "untell":
                 rows = memory.database.rows("SELECT id, person FROM verdicts WHERE fingerprint = ?", (key[0],))
                 for row, whose in rows:
-                    memory.untold(row)
+                    memory.clear_label(row)
                     said[key[0], whose] = said[key[0], whose][0], "open"
             elif what == "days":
                 memory.flush()
@@ -115,7 +115,7 @@ def test_several_classes_each_have_their_precision(tmp_path):
     for k in range(200):
         truth, given = generator.choice("abc"), generator.choice("abc")
         memory.answer(THREE, [9.0 if given == each else -9.0 for each in "abc"], f"m{k}")
-        memory.tell(f"m{k}", truth)
+        memory.record_label(f"m{k}", truth)
         truths.append((truth, given))
     for label in "abc":
         others = [given for truth, given in truths if truth != label]
@@ -129,7 +129,7 @@ def test_counts_outlive_verdicts_and_erasure_forgets_for_whom(tmp_path):
     memory = begun(tmp_path, True)
     for k in range(30):
         memory.answer(JUDGE, [9.0 if k < 3 else -9.0], f"m{k}", VerdictDetails("anna"))
-        memory.tell(f"m{k}", "ham", person="anna")
+        memory.record_label(f"m{k}", "ham", person="anna")
     before = delivered(memory)
     assert before == (30, 3, 0, 3, 0)
     assert memory.erase("anna") == 30
@@ -145,8 +145,8 @@ def test_alarms_that_outlived_their_verdicts_count(tmp_path):
         memory.answer(JUDGE, [9.0], f"m{k}")
     memory.erase(fingerprints=[f"m{k}" for k in range(4)])
     for k in range(5):
-        memory.tell(f"m{k}", "ham")
-        memory.tell(f"m{k}", "ham")
+        memory.record_label(f"m{k}", "ham")
+        memory.record_label(f"m{k}", "ham")
     assert delivered(memory) == (5, 5, 0, 5, 0)
     memory.close()
 
@@ -161,7 +161,7 @@ memory, name = Memory(sys.argv[1]), sys.argv[2]
 for k in range(100_000):
     scores = [9.0 if k % 3 == 0 else -9.0]
     memory.answer(judge, scores, f"{name} {k}")
-    memory.tell(f"{name} {k}", "ham" if k % 2 else "spam", (judge, scores))
+    memory.record_label(f"{name} {k}", "ham" if k % 2 else "spam", (judge, scores))
     print(k, flush=True)
 """
 
@@ -274,7 +274,7 @@ def test_silence_is_shown_beside_known_truths(tmp_path):
     for k in range(40):
         memory.answer(JUDGE, [9.0 if k < 2 else -9.0], f"m{k}")
     for k in range(2):
-        memory.tell(f"m{k}", "ham")  # mistakes alone are told
+        memory.record_label(f"m{k}", "ham")  # mistakes alone are told
     with memory.database.writing():
         memory.database.run("UPDATE verdicts SET time = time - 800000")
     assert delivered(memory) == (2, 2, 38, 2, 0)
@@ -283,7 +283,7 @@ def test_silence_is_shown_beside_known_truths(tmp_path):
     sentence = in_words({}, found, {})["spam"]["delivered"]
     upper = f"{100 * sb.AlarmAudit.of_counts(40, 2).upper:.0f}"
     assert sentence.startswith("since 2026-03-03, learning all the while: a true rate of false alarms of ")
-    assert "(2 of 2, confidence 95%); with 38 that nobody complained about a true rate" in sentence
+    assert "(2 of 2, confidence 95%); with 38 without a complaint a true rate" in sentence
     assert sentence.endswith("(2 of 40, confidence 95%)")
     assert f"{upper}%" in sentence or f"{int(upper) + 1}%" in sentence
     memory.close()

@@ -89,7 +89,7 @@ def test_whatever_comes_alarms_stay_within_the_bound(stream, rate, burst):
             waiting.append((i + delay, f"f{i}", good, flagged))
             for due in [each for each in waiting if each[0] <= i]:
                 waiting.remove(due)
-                told = here.tell(due[1], "ham" if due[2] else "spam")
+                told = here.record_label(due[1], "ham" if due[2] else "spam")
                 assert told.alarm == (due[2] and due[3])
                 if due[2]:
                     known.append(due[3])
@@ -112,7 +112,7 @@ def test_an_adversary_who_knows_the_rule_comes_within_one_alarm_and_never_passes
         heard = not memory.in_force()["spam"].mute
         alarm = ask(memory, f"f{i}", [1e9 * (i + 1) if heard else -1e9]) == "spam"
         assert alarm == heard
-        assert memory.tell(f"f{i}", "ham").alarm == alarm
+        assert memory.record_label(f"f{i}", "ham").alarm == alarm
         known.append(alarm)
     assert burst - 1 < worst(known, Fraction(int(rate * 2**40), 2**40)) <= burst
     assert burst + rate * len(known) - 3 <= sum(known) <= burst + rate * len(known)
@@ -124,7 +124,7 @@ def test_the_file_follows_the_rules_of_a_threshold_in_memory(tmp_path):
     memory = begun(tmp_path, 0.02, 3, negatives=(), positives=())
     budget, calibration = AlarmBudget(0.02, 3), PrequentialThreshold(0.02, ledger.CONFIDENCE)
     ask(memory, "first", LOW)
-    memory.tell("first", "ham")  # the first truth told shows that truths are told
+    memory.record_label("first", "ham")  # the first truth told shows that truths are told
     budget.record(False)
     for i in range(400):
         spam = draw.random() < 0.4
@@ -132,7 +132,7 @@ def test_the_file_follows_the_rules_of_a_threshold_in_memory(tmp_path):
         flagged = ask(memory, f"f{i}", [score]) == "spam"
         expected = float("inf") if budget.mute else calibration.lifted(budget.lift)
         assert flagged == (score > expected)
-        memory.tell(f"f{i}", "spam" if spam else "ham")
+        memory.record_label(f"f{i}", "spam" if spam else "ham")
         if spam or budget.lift <= ledger.CALM:
             calibration.add(score, spam)
         if not spam:
@@ -155,7 +155,7 @@ def test_two_processes_count_each_alarm_that_outlived_its_verdict_once(tmp_path)
         "    memory.erase(None, [f'm{i}'])\n"
         "print('erased', flush=True); sys.stdin.readline()\n"
         "for i in range(30):\n"
-        "    memory.tell(f'm{i}', 'ham')\n"
+        "    memory.record_label(f'm{i}', 'ham')\n"
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     others = [subprocess.Popen([sys.executable, "-c", code, tmp_path, name], **pipes) for name in "ab"]
@@ -177,7 +177,7 @@ def test_two_processes_spend_one_budget(tmp_path):
         "memory = Memory(sys.argv[1]); judge = Model(N(documents=[5, 5]), ['ham', 'spam'], {}, None, 'm-1')\n"
         "for i in range(30):\n"
         "    name = sys.argv[2] + str(i)\n"
-        "    memory.answer(judge, [9.0], name); memory.tell(name, 'ham')\n"
+        "    memory.answer(judge, [9.0], name); memory.record_label(name, 'ham')\n"
     )
     others = [subprocess.Popen([sys.executable, "-c", code, tmp_path, name]) for name in "ab"]
     assert [other.wait() for other in others] == [0, 0]
@@ -213,7 +213,7 @@ class Attacked:
     def tell(self, name, person, truth):
         wanted = {(name, person)} if person else {(name, each) for each in ("", "ann", "bob")}
         false = sum(self.open[key] for key in wanted) if truth == "ham" else 0
-        told = self.memory.tell(name, truth, (JUDGE, [-9.0]), None, person or None)
+        told = self.memory.record_label(name, truth, (JUDGE, [-9.0]), None, person or None)
         if false:
             assert told.alarm, "an alarm that was told isn't counted"
         elif told.alarm:  # of nobody in particular
@@ -286,7 +286,7 @@ def test_where_even_fingerprints_are_dropped_no_alarm_is_free(stream):
                 continue
             if what in ("ham", "spam"):
                 told += attacked.open.pop((f"x{number}", ""), 0) if what == "ham" else 0
-                attacked.memory.tell(f"x{number}", what, (JUDGE, [-9.0]))
+                attacked.memory.record_label(f"x{number}", what, (JUDGE, [-9.0]))
             else:
                 attacked.step(what, number, "", days)
             state, given = state_of(attacked.memory), attacked.given
@@ -305,21 +305,21 @@ def test_alarms_beyond_the_memory_are_counted(tmp_path, monkeypatch):
         ask(memory, f"f{i}")
     assert memory.in_flight("spam") == 3120
     assert memory.size() <= 1000 + 256
-    told = [memory.tell(f"x{i}", "ham", (JUDGE, LOW)).alarm for i in range(120)]
+    told = [memory.record_label(f"x{i}", "ham", (JUDGE, LOW)).alarm for i in range(120)]
     assert all(told)
     assert (state_of(memory).alarms, state_of(memory).negatives) == (120, 120)
-    assert not memory.tell("x0", "ham", (JUDGE, LOW)).alarm  # once
+    assert not memory.record_label("x0", "ham", (JUDGE, LOW)).alarm  # once
 
 
 def test_a_truth_that_changes_finds_its_alarm_after_a_flood(tmp_path):
     memory = begun(tmp_path, 0.01, 200)
     memory.set(keep_most=1000)
     ask(memory, "x")
-    memory.tell("x", "spam")
+    memory.record_label("x", "spam")
     for i in range(3000):
         ask(memory, f"f{i}")
     assert memory.in_flight("spam") == 3000
-    assert memory.tell("x", "ham").alarm
+    assert memory.record_label("x", "ham").alarm
 
 
 def test_erasure_forgets_who_and_not_the_debt(tmp_path):
@@ -334,7 +334,7 @@ def test_erasure_forgets_who_and_not_the_debt(tmp_path):
     assert not any(word in (tmp_path / NAME).read_bytes() for word in (b"annabel", b"bob", b"said"))
     memory = Memory(str(tmp_path))
     assert memory.in_flight("spam") == 2
-    assert memory.tell("x", "ham", person="annabel").alarm
+    assert memory.record_label("x", "ham", person="annabel").alarm
     assert state_of(memory).alarms == 2
 
 
@@ -361,7 +361,7 @@ for i in range(10_000):
     label = memory.answer(judge, [9.0 if i % 3 else -9.0], f"f{i}")[0][0]
     os.write(1, f"answered {i} {label}\\n".encode())
     if i % 2:
-        told = memory.tell(f"f{i}", "ham")
+        told = memory.record_label(f"f{i}", "ham")
         os.write(1, f"told {i} {told.alarm}\\n".encode())
 """
 
@@ -396,17 +396,17 @@ def test_a_document_counts_once_however_often_it_is_judged_and_told(tmp_path):
     memory = begun(tmp_path, 0.25, 10)
     assert [ask(memory, "x") for _ in range(3)] == ["spam"] * 3
     assert memory.in_flight("spam") == 1
-    assert memory.tell("x", "ham").alarm
-    assert not memory.tell("x", "ham").alarm
+    assert memory.record_label("x", "ham").alarm
+    assert not memory.record_label("x", "ham").alarm
     assert (state_of(memory).alarms, state_of(memory).negatives) == (1, 1)
-    memory.tell("x", "spam")
-    memory.tell("x", "ham")
+    memory.record_label("x", "spam")
+    memory.record_label("x", "ham")
     assert (state_of(memory).alarms, state_of(memory).negatives) == (1, 1)  # minds may change, debt isn't forgiven
     ask(memory, "x", LOW)
-    memory.tell("x", "ham")
+    memory.record_label("x", "ham")
     assert state_of(memory).negatives == 1  # nor does a known document pay twice
     assert ask(memory, "x") == "spam"
-    assert memory.tell("x", "ham").alarm  # flagged anew after it was rescued: another alarm
+    assert memory.record_label("x", "ham").alarm  # flagged anew after it was rescued: another alarm
     assert state_of(memory).alarms == 2
 
 
@@ -414,40 +414,40 @@ def test_what_was_flagged_stays_so_until_its_truth_is_known(tmp_path):
     memory = begun(tmp_path, 0.25, 10)
     assert ask(memory, "x") == "spam"
     assert ask(memory, "x", LOW) == "ham"
-    assert memory.tell("x", "ham").alarm
+    assert memory.record_label("x", "ham").alarm
 
 
 def test_spam_that_was_flagged_costs_nothing(tmp_path):
     memory = begun(tmp_path)
     ask(memory, "x")
-    assert not memory.tell("x", "spam").alarm
+    assert not memory.record_label("x", "spam").alarm
     assert state_of(memory).negatives == 0
-    assert memory.tell("x", "ham").alarm  # a truth that turns out to be wrong
+    assert memory.record_label("x", "ham").alarm  # a truth that turns out to be wrong
     assert state_of(memory).alarms == 1
 
 
 def test_one_without_a_verdict_is_judged_first(tmp_path):
     memory = begun(tmp_path)
-    assert memory.tell("x", "ham", judged=(JUDGE, HIGH)).alarm
-    assert not memory.tell("y", "ham", judged=(JUDGE, LOW)).alarm
+    assert memory.record_label("x", "ham", judged=(JUDGE, HIGH)).alarm
+    assert not memory.record_label("y", "ham", judged=(JUDGE, LOW)).alarm
     assert (state_of(memory).alarms, state_of(memory).negatives) == (1, 1)  # who has no verdict pays nothing back
-    assert memory.tell("z", "ham").documents == 0  # nothing to judge it by: nothing is counted
+    assert memory.record_label("z", "ham").documents == 0  # nothing to judge it by: nothing is counted
 
 
 def test_persons_have_verdicts_of_their_own(tmp_path):
     memory = begun(tmp_path, 0.25, 10)
     for person in ("ann", "bob"):
         memory.answer(JUDGE, HIGH, "x", VerdictDetails(person))
-    assert memory.tell("x", "ham", person="ann").documents == 1
+    assert memory.record_label("x", "ham", person="ann").documents == 1
     assert state_of(memory).alarms == 1
-    assert memory.tell("x", "ham").documents == 1  # everybody's
+    assert memory.record_label("x", "ham").documents == 1  # everybody's
     assert state_of(memory).alarms == 2
 
 
 def test_while_mute_nothing_is_flagged_and_good_documents_end_it(tmp_path):
     memory = begun(tmp_path, 0.25, 1)
     ask(memory, "x")
-    memory.tell("x", "ham")
+    memory.record_label("x", "ham")
     force = memory.in_force()["spam"]
     assert (force.mute, force.left, force.lift) == (True, 0, 1.0)
     (label, _, threshold, _), shown = memory.answer(JUDGE, [1e300], "y")
@@ -455,7 +455,7 @@ def test_while_mute_nothing_is_flagged_and_good_documents_end_it(tmp_path):
     assert shown["spam"].mute
     for i in range(4):
         ask(memory, f"g{i}", LOW)
-        memory.tell(f"g{i}", "ham")
+        memory.record_label(f"g{i}", "ham")
     assert ask(memory, "z") == "spam"
 
 
@@ -470,7 +470,7 @@ def aged(memory, days):
 def test_silence_pays_back_and_never_calibrates(tmp_path):
     memory = begun(tmp_path, 0.25, 3)
     ask(memory, "x")
-    memory.tell("x", "ham")
+    memory.record_label("x", "ham")
     for i in range(3):
         ask(memory, f"g{i}", [-3.0])
     ask(memory, "flagged")
@@ -484,7 +484,7 @@ def test_silence_pays_back_and_never_calibrates(tmp_path):
     assert budget.negatives == 4  # those that nobody complained about, and not what was flagged
     assert ledger.base_threshold(memory.database, "spam") == before[0]
     assert not memory.presume()
-    assert not memory.tell("g0", "ham").alarm
+    assert not memory.record_label("g0", "ham").alarm
     assert state_of(memory) == budget  # it had paid already
     memory.set(presume_days=0)
     ask(memory, "late", LOW)
@@ -497,11 +497,11 @@ def test_who_tells_mistakes_only_does_not_move_the_threshold(tmp_path):
     base = ledger.base_threshold(memory.database, "spam")
     for i in range(20):
         ask(memory, f"x{i}", [8.0 + i])
-        memory.tell(f"x{i}", "ham")
+        memory.record_label(f"x{i}", "ham")
     assert ledger.base_threshold(memory.database, "spam") == base
     for i in range(40):  # now truths of quiet documents come too
         ask(memory, f"y{i}", [1.5])
-        memory.tell(f"y{i}", "ham")
+        memory.record_label(f"y{i}", "ham")
     assert ledger.base_threshold(memory.database, "spam") > base
 
 
@@ -514,7 +514,7 @@ def test_one_shot_processes_leave_payments_to_others_until_they_add_up(tmp_path)
     assert not alone.presume()  # no debt: nothing is waiting for it
     ask(memory, "x")  # a process that lives on counts them at once
     assert state_of(memory).negatives == 5
-    memory.tell("x", "ham")
+    memory.record_label("x", "ham")
     ask(memory, "late", LOW)
     aged(memory, 8)
     assert alone.presume()  # mute: every payment counts
@@ -550,7 +550,7 @@ def test_scores_and_ledger_are_bounded(tmp_path, monkeypatch):
     for i in range(600):
         spam, score = draw.random() < 0.3, draw.gauss(0, 1)
         ask(memory, f"f{i}", [score])
-        memory.tell(f"f{i}", "spam" if spam else "ham")
+        memory.record_label(f"f{i}", "spam" if spam else "ham")
     assert memory.database.rows("SELECT count(*) FROM scores WHERE positive")[0][0] <= 40
     assert memory.database.rows("SELECT count(*) FROM ledger")[0][0] <= 30
 
@@ -561,7 +561,7 @@ def test_scores_and_ledger_are_bounded(tmp_path, monkeypatch):
 def test_every_class_has_its_own_budget(tmp_path):
     memory = begun(tmp_path, 0.25, 1, labels=("a", "b", "c"))
     assert ask(memory, "x", [-5.0, 9.0, -5.0], THREE) == "b"
-    assert memory.tell("x", "c").alarm
+    assert memory.record_label("x", "c").alarm
     force = memory.in_force()
     assert [force[label].mute for label in "abc"] == [False, True, False]
     assert [state_of(memory, label).negatives for label in "abc"] == [1, 1, 0]
@@ -629,9 +629,9 @@ def test_the_ledger_says_what_happened(tmp_path):
     memory = begun(tmp_path, 0.25, 3)
     for i in range(3):
         ask(memory, f"g{i}", LOW)
-        memory.tell(f"g{i}", "ham")
+        memory.record_label(f"g{i}", "ham")
     ask(memory, "x")
-    memory.tell("x", "ham", lesson=Lesson("ann"))
+    memory.record_label("x", "ham", lesson=Lesson("ann"))
     rows = ledger.ledger(memory.database)
     assert [(row["kind"], row["documents"]) for row in rows] == [("alarm", 1), ("paid", 3), ("terms", 0)]
     assert (rows[0]["debt"], rows[0]["left"], rows[0]["fingerprint"], rows[0]["who"]) == (1.0, 2, "x", "ann")

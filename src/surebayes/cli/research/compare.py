@@ -55,7 +55,8 @@ _SECTIONS = {
 @setting("reader")
 @click.option("-c", "--classifier", "classifiers", multiple=True, metavar="NAME", help=(
     "A classifier of surebayes, the full name of one of scikit-learn, or MODULE:NAME of your own, with parameters in "
-    "parentheses; ' + ' puts steps before it. ViewPool reads documents, all others counts of words. May be repeated."
+    "parentheses; ' + ' puts steps before it. ViewPool reads documents; other classifiers get word counts. May be "
+    "repeated."
 ))  # fmt: skip
 @setting("split", about=(
     "Random hold-outs, cross-validation, or splits by time: mail by the time of receipt, tables in the order of rows."
@@ -63,7 +64,7 @@ _SECTIONS = {
 @setting("repeats", about="Hold-outs, folds or time steps.")
 @setting("train_size", about="The training share of each split.")
 @click.option("--positive", metavar="NAME", help=(
-    "The positive one of two classes. Default: the last one; in tables spam, 1, yes or the like."
+    "The positive class of two. Default: the last one; in tables spam, 1, yes or the like."
 ))  # fmt: skip
 @setting("measure", about="The measure that decides wins and losses.")
 @click.option("--curve", type=click.Choice(["learning", "noise"]), help=(
@@ -83,12 +84,12 @@ _SECTIONS = {
 @click.option("--flips", type=click.IntRange(min=0), default=3, metavar="N", help=(
     "On mail: runs with 5% of the training labels flipped. Default: 3."
 ))  # fmt: skip
-@click.option("--online/--no-online", default=True, help="On mail: whether to run message by message too.")
+@click.option("--online/--no-online", default=True, help="On mail: run message by message too.")
 @click.option("--part", type=click.FloatRange(0, 1, min_open=True), default=1.0, metavar="SHARE", help=(
     "The share of each stream, of the folds, or of a guard's training documents, to use. Default: 1."
 ))  # fmt: skip
-@click.option("--resume", is_flag=True, help="Skip results that --out FILE already has.")
-@click.option("--show", is_flag=True, help="Only print the tables of the file of --out.")
+@click.option("--resume", is_flag=True, help="Skip results already in the --out file.")
+@click.option("--show", is_flag=True, help="Only print the tables of the --out file.")
 @click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
 @_show.output_options
 def compare(suite: str | None, data: str | None, as_json: bool | None, **options: Any) -> None:

@@ -49,7 +49,7 @@ def _folder(paths: Any) -> str:
     return str(next(iter(paths.values())).parent)
 
 
-# What a person wants to know of a corpus, and what to call it; JSON has the rest too.
+# Fields shown for a corpus, with their names; JSON has all fields.
 _FACTS = {
     "title": "corpus", "publisher": "publisher", "licence": "terms", "contents": "contents", "documents": "documents",
     "classes": "classes", "splits": "splits", "used_by": "used by", "stands_in_for": "stands in for", "notes": "notes",

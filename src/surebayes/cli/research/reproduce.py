@@ -81,7 +81,7 @@ def reproduce(
             _list_items(names, as_json)
             return
         results = _run(names, chosen, pairs, **options)
-    except ValueError as error:  # a paper, item or option that there isn't, or a value that doesn't suit
+    except ValueError as error:  # an unknown paper, item or option, or an invalid value
         if type(error) is not ValueError:
             raise
         raise click.UsageError(str(error)) from error

@@ -13,7 +13,7 @@ from surebayes.filter import options, settings
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
 else:
-    ParamType = click.ParamType  # which older releases don't subscribe
+    ParamType = click.ParamType  # not generic in older releases
 
 SECTIONS = {
     "Start here": ("demo", "train"),
@@ -40,7 +40,7 @@ SECTIONS = {
     ),
     "Research": ("compare", "reproduce", "corpora", "trec"),
 }
-"""The commands as the overview shows them."""
+"""The commands by section of the overview."""
 
 OTHER_NAMES = {
     "fit": ("train",),
@@ -63,7 +63,7 @@ OTHER_NAMES = {
     "benchmark": ("compare",),
     "server": ("serve",),
 }
-"""Names of the same actions in other programs."""
+"""Names of these actions in other programs."""
 
 TOPICS = {
     "Tables": (
@@ -78,7 +78,7 @@ TOPICS = {
 
 HELP = list(options.HELP)
 _HYPHEN = "\u2011"
-_WIDEST = 24  # letters of an option with its text beside it; of a longer one the text begins on the next line
+_WIDEST = 24  # longest option, in characters, with its text on the same line
 
 
 class _Formatter(click.HelpFormatter):
@@ -126,7 +126,7 @@ class Person:
     Parameters
     ----------
     users, name : str
-        The folder of persons, and the name.
+        The folder of personal layers, and the person's name.
     site : str, optional
         Base of their layer.
     means : {"own", "judge", "teach"}
@@ -146,20 +146,20 @@ class Person:
 
 
 class Command(click.Command):
-    """A command with examples, whose options take their values from settings unless a flag gives them.
+    """A command with examples and with options whose defaults are settings.
 
     Parameters
     ----------
     examples : sequence of (command line, what it does)
         Shown at the end of the help.
     settings : bool
-        Whether the file of settings is read; not by commands that write or check it.
+        Whether the settings file is read; False for commands that write or check it.
     person : {"own", "judge", "teach"}
         The folder that `--user` selects: that person's layer; or, until there is one, the site; or a new layer.
     first : sequence of str
-        The options that most readers need, by the names of their parameters: the help begins with them.
+        The most common options, by the names of their parameters: the help begins with them.
     sections : mapping from str to sequence of str
-        Headings of this command's help, before those of `TOPICS`; the other options come last.
+        Headings of this command's help, before those of `TOPICS`; the remaining options come last.
     arguments : mapping from str to str
         A sentence about each argument, by its metavar.
     """
@@ -182,7 +182,7 @@ class Command(click.Command):
         self.first, self.sections, self.arguments = first, sections or {}, arguments or {}
 
     def topics(self, ctx: click.Context) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-        """Yield the headings of the help, each with its rows: arguments, the first options, the others by topic."""
+        """Yield the headings of the help, each with its rows: arguments, common options, remaining options by topic."""
         records = {p.name: p.get_help_record(ctx) for p in self.get_params(ctx) if isinstance(p, click.Option)}
         if self.arguments:
             yield "Arguments", list(self.arguments.items())
@@ -251,7 +251,7 @@ class Command(click.Command):
         return Person(users, user, flags.get("model") or os.environ.get("SUREBAYES_MODEL"), self.person)
 
     def _given(self, info_name: str | None, args: Sequence[str]) -> dict[str, Any]:
-        """Return the options as click's own parser reads them; none where it refuses, which it will say again."""
+        """Return the options as click parses them; none after an error, which click will report again."""
         with click.Context(self, info_name=info_name, resilient_parsing=True, help_option_names=HELP) as ctx:
             try:
                 given = dict(self.make_parser(ctx).parse_args(list(args))[0])
@@ -276,14 +276,14 @@ class Command(click.Command):
 
 
 class Lazily(dict[str, click.Command]):
-    """Commands by name, each imported on demand: a command must not pay for the start-up of all.
+    """Commands by name, each imported on demand, to keep the start of every command short.
 
     Parameters
     ----------
     package : str
         Package of the modules.
     **modules : str
-        For each module its commands; ``name=function`` where the two differ.
+        For each module its commands; ``name=function`` if the two differ.
     """
 
     def __init__(self, package: str, **modules: str) -> None:
@@ -317,7 +317,7 @@ class Group(click.Group):
     context_class = _Context
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Find a command; for a word of other programs, name the corresponding command."""
+        """Find a command; for another program's word, suggest the corresponding command."""
         command = super().get_command(ctx, cmd_name)
         if command is None and cmd_name in OTHER_NAMES and not ctx.resilient_parsing:
             meant = " or ".join(map(repr, OTHER_NAMES[cmd_name]))

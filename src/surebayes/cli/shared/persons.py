@@ -1,4 +1,4 @@
-"""Layers of persons: `--users DIR --user NAME` in the commands that teach."""
+"""Personal layers in the commands that teach: `--users DIR --user NAME`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def limit(opened: Filter, quota: Mapping[str, int] | None) -> None:
 
 @contextmanager
 def opened_to_teach(model: str, renew: bool, quota: Mapping[str, int] | None) -> Iterator[Filter]:
-    """Lend a filter, or the layer of a person, made at the first lesson and removed if none arrives."""
+    """Open a filter, or a personal layer that is created for the first lesson and removed if there is none."""
     from surebayes.filter import settings
     from surebayes.filter.filter import Filter
     from surebayes.filter.new_folder import remove_unused

@@ -1,4 +1,4 @@
-"""The positive one of two classes: given by an option, guessed from the labels, or asked for."""
+"""Choice of the positive class of two: by an option, by the labels, or by a question on a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from surebayes.guarantees.positive_class import doubt_about
 
 
 def settled(labels: Sequence[str], taken: str, way_out: str, given: bool = False) -> str:
-    """Return the positive one of two labels: the default, or the answer of a person on a terminal in case of doubt.
+    """Return the positive one of two labels: the default, or in case of doubt the user's answer on a terminal.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ def settled(labels: Sequence[str], taken: str, way_out: str, given: bool = False
 
 
 def name_where_in_doubt(classes: Sequence[str]) -> None:
-    """Say which class of a filter is the positive one where neither the labels nor the training's --positive do.
+    """Name the positive class of a filter if neither its labels nor the training's --positive make it clear.
 
-    Classes that are not in the order of their names were put there by --positive, or by an answer on a terminal.
+    Classes out of alphabetical order were ordered by --positive, or by an answer on a terminal.
     """
     if list(classes) == sorted(classes) and (doubt := doubt_about(classes, classes[-1])):
         _show.note(f"{doubt} To choose, train a new filter with --positive NAME.")

@@ -117,7 +117,7 @@ def say(text: str, indent: int = 0, err: bool = False) -> None:
 
 
 def note(text: str) -> None:
-    """Print a sentence on stderr, beside the results; where stderr is closed, the command goes on."""
+    """Print a sentence on stderr, apart from the results; a closed stderr doesn't end the command."""
     with suppress(OSError, ValueError):
         say(text, err=True)
 
@@ -268,7 +268,7 @@ def _print_paragraphs(out: Console, columns: Sequence[str], cells: Sequence[Sequ
 
 
 def print_facts(facts: dict[str, Any], title: str | None = None) -> None:
-    """Print names and values, one a line."""
+    """Print names and values, one per line."""
     from rich.text import Text
 
     out = console()

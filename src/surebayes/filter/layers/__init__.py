@@ -1,1 +1,1 @@
-"""Filters on one another, and filters put together: a site's, and one for each person."""
+"""Layers of filters: a site's filter, personal layers on it, and merging or promoting lessons between filters."""

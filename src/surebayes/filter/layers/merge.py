@@ -1,7 +1,7 @@
 """Merging of filters: the lessons of all, each message once, independent of their order.
 
 Counts are those of the messages. Weights and second stages depend on all messages and are fitted again. Filters with
-lessons without a journal are refused: nobody could find the messages that another filter knows, too.
+lessons outside their journals are refused, because duplicates among them can't be found.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Latest(NamedTuple):
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """What decides between two filters: the greater one has the label that counts."""
+        """The sort key for conflicting labels: the greater lesson wins."""
         return self.lesson.time, self.label, self.action, self.lesson.who or ""
 
 
@@ -149,8 +149,8 @@ def _differing(first: State, second: State) -> str:
     apart = [name for name in (*mine, *theirs) if (name in mine) != (name in theirs)]
     listed = f" ({'; '.join(dict.fromkeys(apart))})" if apart else " or in the settings of their experts"
     return (
-        f"{listed}. A filter keeps the views that it was made with, and another release may make others: create one of "
-        "them anew with this release, train it on its documents with a journal, then merge."
+        f"{listed}. The filters were created by releases with different views. Create one of them again with this "
+        "release, train it on its documents with a journal, then merge."
     )
 
 
@@ -234,6 +234,6 @@ def _fit(target: Session, known: dict[str, Latest]) -> None:
     weighing = [codes[i] for turn in turns for i in turn]
     if state.engine.n_experts > 1 and all(tuning.enough(weighing, c, len(turns)) for c in range(len(state.names))):
         tuning.retune(target, None, Lesson("merge"))
-    else:  # too few for that: equal weights, and no lesson's step is counted twice
+    else:  # too few to weigh: equal weights, without the lessons' steps
         with target.transaction() as txn:
             txn.weights(Lesson("merge"))

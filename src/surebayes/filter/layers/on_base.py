@@ -12,7 +12,7 @@ from surebayes.filter.model import Model
 from surebayes.filter.model_settings import check_weight
 from surebayes.filter.session import Session
 from surebayes.filter.state import State
-from surebayes.filter.store.events import NOBODY, Lesson
+from surebayes.filter.store.events import NO_AUTHOR, Lesson
 from surebayes.pool.specs import views_of
 
 _DEFAULTS: dict[str, Any] = {"classes": ["ham", "spam"], "reader": "mail", "model": "pool", "width": 2**22}
@@ -40,7 +40,7 @@ def create_layer(
     return Session.create(path, engine.reader, list(names), engine.views, renew, content, link)
 
 
-def move_base(session: Session, base: str, own_weight: int | None = None, lesson: Lesson = NOBODY) -> bool:
+def move_base(session: Session, base: str, own_weight: int | None = None, lesson: Lesson = NO_AUTHOR) -> bool:
     """Point a layer to its base at another path, or to another filter of the same kind; return whether it changed.
 
     Parameters
@@ -68,7 +68,7 @@ def move_base(session: Session, base: str, own_weight: int | None = None, lesson
         return False
     with session.transaction() as txn:
         txn.settings({"base": wanted.to_json()}, lesson, weights=True)
-    session.absorb(f"stands on {os.path.basename(wanted.path)}", renew=True)
+    session.absorb(f"new base: {os.path.basename(wanted.path)}", renew=True)
     return True
 
 
@@ -102,30 +102,30 @@ def health(state: State, path: str) -> Health | None:
     if base_in_use.basis == ON_BASE and base_in_use.base is not None:
         return _on_base(state, base_in_use.base.folder, base_in_use.base.rows, mine)
     judged = {
-        ALONE: "judged by the own lessons alone",
-        ON_LAST: "judged by the base as it was last read",
-        ON_PART: "judged without what the base stands on",
+        ALONE: "judged by the layer's lessons alone",
+        ON_LAST: "judged by the last readable version of the base",
+        ON_PART: "judged without the filters below the base",
     }[base_in_use.basis]
-    advice = f"put it back, or say where it is: surebayes rebase -m {mine} --base DIR"
+    advice = f"restore it, or update its path: surebayes rebase -m {mine} --base DIR"
     if base_in_use.basis == ON_PART and base_in_use.base is not None:
         below = shlex.quote(base_in_use.base.folder)
         return Health(
-            "problem", f"the base stands badly ({base_in_use.problem}) Mail is {judged}: surebayes doctor -m {below}"
+            "problem", f"the base has a problem ({base_in_use.problem}) Mail is {judged}: surebayes doctor -m {below}"
         )
     what = "can't be used"
     ids = [_identity(place) for place in link.places(path)]
     if not any(ids):
-        what = f"is gone or was moved from {link.path}"
+        what = f"was moved or deleted from {link.path}"
     elif link.id not in ids and _UNREADABLE in ids:
         what = f"at {link.path} can't be read"
-        advice = f"mend it or put a copy back, or say where it is: surebayes rebase -m {mine} --base DIR"
+        advice = f"repair or restore it, or update its path: surebayes rebase -m {mine} --base DIR"
     elif link.id not in ids:
-        what = f"is not at {link.path}: another filter is there"
-        advice = f"if that one is meant: surebayes rebase -m {mine} --base {shlex.quote(link.path)}"
+        what = f"is not at {link.path}, which now holds another filter"
+        advice = f"to use that one: surebayes rebase -m {mine} --base {shlex.quote(link.path)}"
     elif "views" in base_in_use.problem or "reader" in base_in_use.problem or "classes" in base_in_use.problem:
-        what = "has other views than this layer"
+        what = "has different views from this layer"
         advice = (
-            f"count the layer anew with the base's views: surebayes rebuild -m {mine} --views NAME; or restore the base"
+            f"rebuild the layer with the base's views: surebayes rebuild -m {mine} --views NAME; or restore the base"
         )
     return Health("problem", f"the base {what} ({base_in_use.problem}) Mail is {judged}; {advice}")
 
@@ -136,18 +136,18 @@ def _on_base(state: State, folder: str, rows: int, mine: str) -> Health:
     if isinstance(seen, int) and rows < seen:
         return Health(
             "problem",
-            f"the base {folder} is older than what this layer has seen of it (row {rows:,}, and it was at {seen:,}): a "
-            "copy was restored. Teach the base again what it lost; the layer goes on with it as it is.",
+            f"the base {folder} is older than the version this layer has seen (row {rows:,} instead of {seen:,}): an "
+            "old copy was restored. Repeat the lost lessons of the base; the layer keeps working with it.",
         )
     if link is None or folder != link.path:
         return Health(
             "note",
-            f"the base was moved to {folder} together with this layer. Make that known: "
+            f"the base was moved to {folder} together with this layer. Update its path: "
             f"surebayes rebase -m {mine} --base {shlex.quote(folder)}",
         )
     lessons, times = sum(state.engine.documents), link.own_weight
-    counted = "1 own lesson," if lessons == 1 else f"{lessons:,} own lessons, each"
-    return Health("ok", f"{counted} {times} times, on {folder}")
+    counted = "1 lesson" if lessons == 1 else f"{lessons:,} lessons"
+    return Health("ok", f"{counted}, weighted {times} times, on the base {folder}")
 
 
 def _identity(place: str) -> str:

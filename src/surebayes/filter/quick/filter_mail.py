@@ -115,7 +115,7 @@ def main(argv: "list[str]") -> "int | None":
 
 
 def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, bytes]], int]":
-    """Judge the mail; return the header fields that say so, and the exit code."""
+    """Judge the message; return the header fields of the verdict, and the exit code."""
     try:
         if arguments.problem:
             raise ValueError(arguments.problem)

@@ -11,7 +11,7 @@ import sys
 
 from surebayes.filter.options import CONFIG, FORGET, LEARN, MODEL, RENEW, USER, WHO, parsed
 
-TYPE_CHECKING = False  # neither typing nor click, json or numpy: together they cost more than the lesson
+TYPE_CHECKING = False  # no typing, click, json or numpy: importing them would take longer than the lesson
 
 TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet")
 """Suffixes of tables: a test compares them with the registry, which takes longer to import."""
@@ -22,7 +22,7 @@ _SET_ASIDE = {
     "learnt": "misjudged, and learnt now; the promise counts the earlier scores",
     "forgotten": "released now",
 }
-"""What happens to a document that was set aside, by the outcome of its lesson."""
+"""What happens to a reserved document, by the outcome of its lesson."""
 _STARTS = 10  # bytes that distinguish a mailbox or a compressed file from a document
 _NOT_ONE_DOCUMENT = (b"From ", b"\x1f\x8b\x08", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh")
 """First bytes of files that may hold several documents, or a compressed one."""
@@ -64,7 +64,7 @@ class LessonCall:
         values, arguments, problem = parsed(options, argv[1:])
         if problem or "help" in values or len(arguments) != 1:
             return None
-        if os.environ.get(USER.variable):  # for the layer of a person, which may have to be made
+        if os.environ.get(USER.variable):  # for a personal layer, which may not exist yet
             return None
         (call.path,) = arguments
         for name, value in values.items():
@@ -133,7 +133,7 @@ def main(argv: list[str]) -> int | None:
 def _lesson(call: LessonCall) -> tuple[str, bool]:
     """Return the outcome of the lesson, and whether the document was reserved for calibration."""
     from surebayes.filter.session import Session
-    from surebayes.filter.store.events import NOBODY, Event, Lesson
+    from surebayes.filter.store.events import NO_AUTHOR, Event, Lesson
     from surebayes.filter.verdicts.recorder import Recorder
     from surebayes.kernels import kernel
 
@@ -150,7 +150,7 @@ def _lesson(call: LessonCall) -> tuple[str, bool]:
             from surebayes.errors import NoInput
 
             raise NoInput("No document on standard input: it is empty.")
-        features = state.see(content) if call.command == "learn" else None
+        features = state.features_of(content) if call.command == "learn" else None
         fingerprint = state.engine.read(content).fingerprint if features is None else features.fingerprint
         if features is not None:
             recorder.record(features, call.as_, lesson, None)
@@ -158,7 +158,7 @@ def _lesson(call: LessonCall) -> tuple[str, bool]:
             before = txn.known(fingerprint)
             outcome = txn.forget(fingerprint, lesson) if features is None else txn.learn(features, call.as_, lesson)
             if txn.rows:  # a version for rollback
-                txn.add(Event.of(NOBODY, "mark", None, f"taught {len(txn.rows)}"))
+                txn.add(Event.of(NO_AUTHOR, "mark", None, f"taught {len(txn.rows)}"))
         return outcome, before is not None and before[0] == "reserve"
     finally:
         recorder.close()

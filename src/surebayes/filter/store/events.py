@@ -102,7 +102,7 @@ class Lesson(Record):
         return {**self.as_dict(), "time": time.time() if self.time is None else self.time}
 
 
-NOBODY = Lesson()
+NO_AUTHOR = Lesson()
 """A change without an author, such as a mark."""
 
 

@@ -32,7 +32,7 @@ class SpooledMessage(namedtuple("SpooledMessage", ("fingerprint", "label", "rows
     content : bytes
         Its content for the journal; empty if the journal keeps terms, or nothing.
     message_id : str
-        The Message-ID of a mail.
+        The Message-ID; "" without one.
     """
 
     __slots__ = ()

@@ -121,7 +121,7 @@ def take(database: Database, fingerprint: str, person: str, label: "str | None")
     return None
 
 
-def tell(
+def record_label(
     database: Database, found: "Iterable[Any]", fingerprint: str, truth: str, force: "Mapping[str, InForce]",
     lesson: "Lesson | None",
 ) -> "tuple[bool, int]":  # fmt: skip

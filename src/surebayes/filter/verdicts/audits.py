@@ -212,14 +212,14 @@ def _delivered(audited: "Mapping[str, Any]") -> str:
     if not presumed:
         return f"since {since} {first}, learning all the while"
     second = _bounds(audited["with_presumed"], audited["confidence"])
-    return f"since {since}, learning all the while: {first}; with {presumed:,} that nobody complained about {second}"
+    return f"since {since}, learning all the while: {first}; with {presumed:,} without a complaint {second}"
 
 
 def _bounds(reading: "Mapping[str, Any]", confidence: float) -> str:
     from surebayes.guarantees.budget import between
 
     if not reading["n"]:
-        return "no truth is known"
+        return "no correct label is known"
     of = f"{reading['alarms']:,} of {reading['n']:,}, confidence {100 * confidence:g}%"
     return f"a true rate of false alarms of {between(reading['lower'], reading['upper'])} ({of})"
 

@@ -181,7 +181,7 @@ def record(database: Database, label: str, alarm: bool, fingerprint: "str | None
     _enter(database, label, "alarm" if alarm else "paid", 1, fingerprint if alarm else None, lesson if alarm else None)
 
 
-def hear(database: Database, label: str) -> None:
+def count_label(database: Database, label: str) -> None:
     """Count the label of a document that had no verdict: labels do arrive, but this one pays nothing back."""
     database.run("UPDATE budgets SET told = told + 1 WHERE label = ?", (label,))
 

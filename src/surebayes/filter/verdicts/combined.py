@@ -20,10 +20,10 @@ def name_of(folder: str) -> str:
 
 
 def opened(folder: str, one_shot: bool = False) -> "Memory | None":
-    """Open the memory of a filter below a layer; None if it has none, or none that this user may read."""
+    """Open the memory of a filter below a layer; None if there is none that this user may read."""
     try:
         return Memory(folder, one_shot=one_shot) if is_there(folder) else None
-    except (StoreError, OSError):  # `doctor` of the base says what is wrong with it
+    except (StoreError, OSError):  # `doctor` reports the problem at the base
         return None
 
 
@@ -56,7 +56,7 @@ def answer(
     beside = in_force(None, rest)
     decision, force = first.answer(model, scores, fingerprint, about(first), beside)
     for memory in rest:
-        memory.note(decision, model, scores, fingerprint, about(memory))
+        memory.queue_verdict(decision, model, scores, fingerprint, about(memory))
     return decision, force
 
 

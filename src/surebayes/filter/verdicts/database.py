@@ -1,8 +1,8 @@
 """The file of remembered verdicts: SQLite in the filter's folder, shared by its processes; without numpy.
 
-A write-ahead log, and two kinds of commit: what may become an alarm is flushed to disk before it is answered
-(``FULL``), what only pays back is left to the system (``NORMAL``). Whoever writes does so in a transaction that begins
-by locking the file, so that no two processes spend the same alarm.
+It has a write-ahead log and two kinds of commit: a potential alarm is flushed to disk before the answer (``FULL``);
+verdicts that can only pay back are left to the system (``NORMAL``). Every write transaction locks the file at its
+start, so no two processes spend the same alarm.
 """
 
 import os
@@ -19,7 +19,7 @@ VERSION = 1
 LABELLED_AT = "told"
 """The column with the time at which a correct label arrived."""
 LOG_PAGES = 200
-"""Pages of the log after which it is moved into the main file: a process that finds a log reads it whole."""
+"""Pages of the log after which it is moved into the main file, because every opening process reads the whole log."""
 _TIMEOUT, _MOMENT = 20.0, 0.5
 
 _SCHEMA = """

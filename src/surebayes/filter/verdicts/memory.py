@@ -219,7 +219,7 @@ class Memory:
     ) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
         """Decide by the thresholds in force, and record the verdict before it is returned.
 
-        `beside` are further budgets, such as the site's for a person; the stricter of two for a class holds.
+        `beside` are further budgets, such as the site's; for each class the stricter budget holds.
         """
         with self.lock:
             return self._answer(model, scores, fingerprint, about or _NO_DETAILS, beside or {})
@@ -250,7 +250,7 @@ class Memory:
             self._queue(decision, model, scores, fingerprint, about, now, force_here)
         return decision, force
 
-    def note(
+    def queue_verdict(
         self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: VerdictDetails
     ) -> None:
         """Record a verdict that was decided elsewhere, by the stricter of two budgets."""
@@ -410,7 +410,7 @@ class Memory:
                 _budgets.presume(self.database, label, quiet)
         return True
 
-    def tell(
+    def record_label(
         self,
         fingerprint: str,
         truth: str,
@@ -456,7 +456,7 @@ class Memory:
             rows = self.database.rows("SELECT content FROM contents WHERE id = ?", (number,))
         return rows[0][0] if rows else None
 
-    def told(self, number: int, truth: str, lesson: "Lesson", before: str) -> None:
+    def mark_learnt(self, number: int, truth: str, lesson: "Lesson", before: str) -> None:
         """Record that a verdict's correct label was learnt, and the label learnt before ("" for none)."""
         with self.lock, self.database.writing():
             self.database.run(
@@ -465,7 +465,7 @@ class Memory:
                 (before, truth, lesson.who, time.time(), number),
             )
 
-    def untold(self, number: int) -> "str | None":
+    def clear_label(self, number: int) -> "str | None":
         """Clear a correct label; return the label that was learnt before it, None if nothing was learnt."""
         with self.lock, self.database.writing():
             rows = self.database.rows("SELECT taught FROM verdicts WHERE id = ?", (number,))
@@ -473,7 +473,7 @@ class Memory:
             self.database.run(statement, (number,))
         return rows[0][0] if rows else None
 
-    def tell_many(self, truths: "Iterable[tuple[str, str]]", lesson: "Lesson | None" = None) -> CorrectionResult:
+    def record_labels(self, truths: "Iterable[tuple[str, str]]", lesson: "Lesson | None" = None) -> CorrectionResult:
         """Record the correct labels of many documents; documents without a verdict are skipped."""
         alarm, documents = False, 0
         self.flush()
@@ -522,7 +522,7 @@ class Memory:
                 if alarm or asked:
                     _budgets.record(self.database, budgeted, alarm, fingerprint, lesson)
                 else:
-                    _budgets.hear(self.database, budgeted)
+                    _budgets.count_label(self.database, budgeted)
                 any_alarm = any_alarm or alarm
                 counted.add(budget.place)
             became_known += before is None
@@ -533,7 +533,7 @@ class Memory:
         for person, label, answers, known in alarms:
             if not known:
                 _audits.count(self.database, truth, label, person, answers)
-        false_alarm, more = _alarms.tell(self.database, alarms, fingerprint, truth, force, lesson)
+        false_alarm, more = _alarms.record_label(self.database, alarms, fingerprint, truth, force, lesson)
         return CorrectionResult(any_alarm or false_alarm, became_known + more)
 
     # ---- budgets

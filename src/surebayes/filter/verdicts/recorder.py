@@ -115,7 +115,7 @@ class Recorder:
         return memories
 
     def _person_in(self, memory: Memory, person: str | None, is_layer: bool) -> str | None:
-        """Return the person of a verdict as a memory keeps it: a layer has one owner, and omits the name in its own."""
+        """Return the person to store with a verdict: a layer's memory omits its owner's name."""
         if not is_layer:
             return person
         return None if memory is self._memory else person or combined.name_of(self._session.path)
@@ -145,7 +145,7 @@ class Recorder:
     def record(self, features: Features, label: str, lesson: Lesson, person: str | None) -> CorrectionResult | None:
         """Record a correct label before it is learnt; a document without a remembered verdict is judged first.
 
-        A document that was learnt before has no fair score any more, and was recorded then.
+        A document that was learnt before has no unbiased score; its verdict was recorded then.
         """
         memory_here, below = self._usable, self._memories_below()
         if memory_here is None and not below:
@@ -154,12 +154,12 @@ class Recorder:
             state = self._session.fresh_state()
             known = Transaction(state, self._session.reading(refresh=True)).known(features.fingerprint)
             is_new = known is None or known[0] == "reserve"
-            judged = (state.model.of(features.rows), list(state.ask(features).scores)) if is_new else None
+            judged = (state.model.of(features.rows), list(state.scored(features).scores)) if is_new else None
         result = None
         for memory in (*(() if memory_here is None else (memory_here,)), *below):
             name = self._person_in(memory, person, bool(below))
             try:
-                found = memory.tell(features.fingerprint, label, judged, lesson, name, bool(memory.in_force()))
+                found = memory.record_label(features.fingerprint, label, judged, lesson, name, bool(memory.in_force()))
             except (StoreError, OSError):
                 if memory.in_force():
                     raise
@@ -170,7 +170,7 @@ class Recorder:
     def record_many(self, lesson: Lesson) -> Callable[[Iterable[tuple[str, str]]], Any] | None:
         """Return a function that records (fingerprint, label) pairs of a training; None without a memory."""
         memory = self.memory
-        return None if memory is None else lambda truths: memory.tell_many(truths, lesson)
+        return None if memory is None else lambda truths: memory.record_labels(truths, lesson)
 
 
 def _about(memory: Memory, features: Features, person: str | None, views: Sequence[ViewSpec]) -> VerdictDetails:

@@ -4,13 +4,13 @@
 
 #include "../common.h"
 
-/* A piece of the input; at NULL: there is none. */
+/* A piece of the input; `at` is NULL if there is none. */
 typedef struct {
     const unsigned char *at;
     Py_ssize_t size;
 } Span;
 
-/* Bytes that grow. */
+/* A growing buffer. */
 typedef struct {
     unsigned char *at;
     size_t size, room;
@@ -36,7 +36,7 @@ static inline int hex_digit(unsigned char c)
     return is_digit(c) ? c - '0' : (unsigned)((c | 32) - 'a') < 6 ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* White space of ASCII, as bytes.split knows it. */
+/* ASCII white space, as in bytes.split. */
 static inline bool is_blank(unsigned char c)
 {
     return c == ' ' || (unsigned)(c - '\t') < 5;

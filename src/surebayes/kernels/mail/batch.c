@@ -1,4 +1,4 @@
-/* Many mails at once, without the GIL: those that need nothing of Python. The others are left to read_mail. */
+/* Reading of many messages at once, without the GIL. Messages that need Python are left to read_mail. */
 #include "../hashing.h"
 #include "../gil.h"
 #include "blake2.h"
@@ -7,7 +7,7 @@
 #include "mime.h"
 #include "module.h"
 
-/* What was made of a mail: pieces that lie one after the other in `Batch.made`, the fingerprint after the text. */
+/* The result for one message: consecutive pieces in `Batch.made`, with the fingerprint after the text. */
 typedef struct {
     const char *data;
     Py_ssize_t size;
@@ -17,7 +17,7 @@ typedef struct {
 
 typedef struct {
     MailLimits limits;
-    size_t most; /* characters of a text that are given */
+    size_t most; /* maximum characters of a text */
     bool listed, named;
     uint32_t width; /* of the columns of header tokens; 0: no tokens at all */
     MailReader reader;
@@ -25,7 +25,7 @@ typedef struct {
     Scratch text, folded, lower, made;
 } Batch;
 
-/* How many bytes the first so many characters of UTF-8 have. */
+/* The number of bytes of the first characters of a text in UTF-8. */
 static size_t first_characters(const unsigned char *p, size_t size, size_t most)
 {
     if (size <= most)
@@ -54,7 +54,7 @@ static Status join_text(Batch *batch, Span subject, Py_ssize_t *subject_size)
     return OK;
 }
 
-/* Columns of the tokens that the last bytes of batch->made list. */
+/* Add the columns of the tokens listed at the end of batch->made. */
 static Status put_columns(Batch *batch, Mail *mail)
 {
     Scratch *made = &batch->made;
@@ -74,7 +74,7 @@ static Status put_columns(Batch *batch, Mail *mail)
     return OK;
 }
 
-/* Add what names a mail: its fingerprint and its Message-ID; the mail isn't plain where that isn't. */
+/* Add the fingerprint and the Message-ID of a message, which isn't plain if its Message-ID isn't. */
 static Status put_names(Batch *batch, Mail *mail, Span identity, Py_ssize_t subject)
 {
     Scratch *made = &batch->made, *text = &batch->text, *folded = &batch->folded;
@@ -96,7 +96,7 @@ static Status put_names(Batch *batch, Mail *mail, Span identity, Py_ssize_t subj
     return OK;
 }
 
-/* Add the header tokens, and their columns; the mail isn't plain where its header isn't. */
+/* Add the header tokens and their columns; the message isn't plain if its header isn't. */
 static Status put_tokens(Batch *batch, Mail *mail, const MailHead *head, Py_ssize_t subject)
 {
     const unsigned char *start = batch->reader.base;
@@ -117,7 +117,7 @@ static Status make(Batch *batch, Mail *mail)
     size_t from = made->size;
     MailStatus read = read_whole(r, mail->data, mail->size, &batch->limits, &head);
     if (read == MAIL_ERROR)
-        return NO_MEMORY; /* the only error without Python */
+        return NO_MEMORY; /* the only possible error without Python */
     if (read == MAIL_OTHER || (batch->width && head.end == r->base))
         return OK;
     if (join_text(batch, head.value[3], &subject) != OK)
@@ -140,7 +140,7 @@ static Status make(Batch *batch, Mail *mail)
     return status;
 }
 
-/* What is given of a mail, by the names of a document's parts. */
+/* The parts of the result, by the names of a document's parts. */
 enum { KEY_TEXT, KEY_FINGERPRINT, KEY_MESSAGE_ID, KEY_LISTED_TOKENS, KEY_COLUMNS, KEYS };
 static const char *const key_names[KEYS] = {"text", "fingerprint", "message_id", "listed_tokens", "columns"};
 
@@ -175,13 +175,11 @@ static PyObject *give(const Batch *batch, const Mail *mail, const char *made, Py
 PyDoc_STRVAR(
     read_mails_doc,
     "read_mails(mails, bytes, parts, depth, headers, header_length, decoded, most, width, listed, named, /)\n--\n\n"
-    "Of each of a list of mails a dict: the first `most` characters of subject and `text`; if `named`, its "
-    "`fingerprint` and its\n"
-    "`message_id` without white space; if `listed`, its header tokens, each after its size, as `listed_tokens`; and "
-    "their `columns`\n"
-    "among `width`, if that isn't 0. None for a mail that read_mail and header_tokens would need Python for, or that "
-    "goes over a\n"
-    "limit. The GIL is released meanwhile.");
+    "Return a dict for each message of a list: the first `most` characters of subject and `text`; if "
+    "`named`, its `fingerprint` and its `message_id` without white space; if `listed`, its header tokens, "
+    "each after its size, as `listed_tokens`; and, unless `width` is 0, their `columns`. None for a "
+    "message for which read_mail or header_tokens would need Python, or that exceeds a limit. Releases "
+    "the GIL.");
 
 static PyObject *read_mails(PyObject *module, PyObject *args)
 {
@@ -211,7 +209,7 @@ static PyObject *read_mails(PyObject *module, PyObject *args)
         PyErr_NoMemory();
         goto done;
     }
-    if (!(held = PyList_GetSlice(given, 0, n))) /* what others do to the list is nothing to us */
+    if (!(held = PyList_GetSlice(given, 0, n))) /* a copy: other threads may change the list */
         goto done;
     for (Py_ssize_t i = 0; i < n; i++) {
         char *data;

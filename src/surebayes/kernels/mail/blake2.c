@@ -42,7 +42,7 @@ static inline uint64_t little8(const uint8_t *p)
         v[b] = turned(v[b] ^ v[c], 63);                                                                                \
     } while (0)
 
-/* Take in one block; `so_far` bytes have come with it, and it is the last or isn't. */
+/* Hash one block; `so_far` counts all bytes up to its end, `last` marks the last block. */
 static void take_block(uint64_t state[8], const uint8_t *block, uint64_t so_far, bool last)
 {
     uint64_t v[16], m[16];
@@ -72,7 +72,7 @@ static void take_block(uint64_t state[8], const uint8_t *block, uint64_t so_far,
         state[i] ^= v[i] ^ v[i + 8];
 }
 
-/* Take in all there is, after `before` bytes, which are whole blocks. */
+/* Hash the remaining bytes, after `before` bytes in whole blocks. */
 static void take_all(uint64_t state[8], const uint8_t *data, size_t size, uint64_t before)
 {
     uint8_t last[BLOCK] = {0};
@@ -108,7 +108,7 @@ void fingerprint_digits(const uint8_t *data, size_t size, char *out)
 {
     uint64_t state[8];
     memcpy(state, initial, sizeof state);
-    state[0] ^= UINT64_C(0x01010000) ^ FINGERPRINT; /* no key, and how long the digest is */
+    state[0] ^= UINT64_C(0x01010000) ^ FINGERPRINT; /* no key; the length of the digest */
     take_all(state, data, size, 0);
     for (int i = 0; i < FINGERPRINT; i++) {
         unsigned byte = (unsigned)(state[i / 8] >> 8 * (i % 8)) & 255;

@@ -1,4 +1,4 @@
-/* BLAKE2b (RFC 7693): what names content, and with a key what hides a name. */
+/* BLAKE2b (RFC 7693), for fingerprints, and with a key for Message-IDs. */
 #ifndef SUREBAYES_MAIL_BLAKE2_H
 #define SUREBAYES_MAIL_BLAKE2_H
 
@@ -10,14 +10,14 @@ enum { FINGERPRINT = 16, FINGERPRINT_DIGITS = 2 * FINGERPRINT }; /* bytes, and h
 #pragma GCC visibility push(hidden)
 #endif
 
-/* Write the digest of some bytes as hexadecimal digits. */
+/* Write the digest of bytes as hexadecimal digits. */
 void fingerprint_digits(const uint8_t *data, size_t size, char *out);
 
 enum { LONGEST_KEY = 64 };
 
-/* What digests with a key start from. */
+/* The initial state of keyed digests. */
 void keyed_start(const uint8_t *key, size_t size, uint64_t state[8]);
-/* Write the digest of at least one byte, of FINGERPRINT bytes. */
+/* Write the digest, of FINGERPRINT bytes, of at least one byte. */
 void keyed_digest(const uint64_t start[8], const uint8_t *data, size_t size, uint8_t *out);
 
 #if defined(__GNUC__)

@@ -37,7 +37,7 @@ static bool is_printable(Span text)
     return true;
 }
 
-/* Read the type; false if it takes more than its plain form. */
+/* Read the type; false if it isn't in plain form. */
 static bool read_type(Span value, ContentType *kind)
 {
     const unsigned char *p = value.at, *end = p + value.size, *stop = p, *blank;
@@ -63,8 +63,7 @@ static bool read_type(Span value, ContentType *kind)
     return true;
 }
 
-/* Find a parameter; false where it takes more than its plain form to read it. `found` has at NULL where there is none.
- */
+/* Find a parameter; false if it isn't in plain form. `found->at` is NULL if there is none. */
 static bool plain_parameter(Span value, const char *name, Span *found)
 {
     const unsigned char *start = value.at, *end = value.at + value.size, *p = start;
@@ -98,7 +97,7 @@ static bool plain_parameter(Span value, const char *name, Span *found)
     return true;
 }
 
-/* The set that a label names; SET_OTHER where codec_name has to be asked. */
+/* The character set for a label; SET_OTHER if codec_name must be called. */
 static MailSet set_of(Span label)
 {
     static const struct {
@@ -148,7 +147,7 @@ bool plain_filename(Span disposition, Span type, Span *name)
     const Span values[] = {disposition, type};
     static const char *const keys[] = {"filename", "name"};
     *name = (Span){NULL, 0};
-    for (int i = 0; i < 4 && !name->size; i++) /* an empty one is none */
+    for (int i = 0; i < 4 && !name->size; i++) /* an empty name counts as missing */
         if (values[i / 2].at && !plain_parameter(values[i / 2], keys[i % 2], name))
             return false;
     while (name->size && name->at[name->size - 1] == ' ')

@@ -1,4 +1,4 @@
-/* What a part is: the type, the character set and the boundary that its Content-Type says. */
+/* Content-Type of a part: type, character set and boundary. */
 #ifndef SUREBAYES_MAIL_CONTENT_TYPE_H
 #define SUREBAYES_MAIL_CONTENT_TYPE_H
 
@@ -12,7 +12,7 @@ typedef struct {
     PartType type;
     MailSet set;
     Span boundary;
-    char name[LONGEST_NAME]; /* of the type, where plain_content_type has read it */
+    char name[LONGEST_NAME]; /* of the type, set by plain_content_type */
     size_t name_size;
 } ContentType;
 
@@ -20,15 +20,15 @@ typedef struct {
 #pragma GCC visibility push(hidden)
 #endif
 
-/* What a name of a type in lower case stands for. */
+/* The kind of a type, by its name in lower case. */
 PartType part_type(const char *name, Py_ssize_t size);
 
-/* Read a Content-Type in its plain form, as content_kind of headers.py does; false where it isn't that, or names
- * another set than the few that most mail is in. */
+/* Read a plain Content-Type, like content_kind of headers.py; false for any other form, and for a character set other
+ * than the most common ones. */
 bool plain_content_type(Span value, ContentType *kind);
 
-/* Find the name that Content-Disposition or Content-Type gives a part, as `filename` of headers.py does; false where it
- * isn't in plain form. */
+/* Find the file name in Content-Disposition or Content-Type, like `filename` of headers.py; false if it isn't in plain
+ * form. */
 bool plain_filename(Span disposition, Span type, Span *name);
 
 #if defined(__GNUC__)

@@ -2,8 +2,7 @@
 #include "html_tables.h"
 #include "../utf8.h"
 
-/* Whether the first letters of a value, blanks before them skipped, are this word in lower case; only so many bytes are
- * looked at. */
+/* Whether a value starts with a word, in any case, after white space; reads a bounded number of bytes. */
 bool value_starts(Span value, Py_ssize_t most, const char *word)
 {
     Py_ssize_t size = value.size < most ? value.size : most, at = 0, n = (Py_ssize_t)strlen(word), i = 0;
@@ -42,11 +41,10 @@ MailSet mail_set(PyObject *charset)
     return !size || !strncmp(name, "iso8859-", 8) || !strncmp(name, "cp125", 5) ? SET_WITH_ASCII : SET_OTHER;
 }
 
-/* How many bytes from p on are one letter of UTF-8; -n for n bytes that start one and break off, or are none. */
+/* The number of bytes of the character at p; -n for n bytes of an incomplete or invalid one. */
 static Py_ssize_t utf8_letter(const unsigned char *p, const unsigned char *end)
 {
-    unsigned char lead = *p, low = 0x80,
-                  high = 0xBF; /* between which the second byte is: no surrogates, nothing too long */
+    unsigned char lead = *p, low = 0x80, high = 0xBF; /* range of the second byte: no surrogates, no overlong forms */
     if (lead < 0x80)
         return 1;
     if (lead < 0xC2 || lead > 0xF4)
@@ -77,8 +75,8 @@ bool is_utf8(const unsigned char *p, Py_ssize_t size)
     return true;
 }
 
-/* UTF-8 of bytes in one of the two sets, U+FFFD where Python's decoders with errors="replace" have one; `out` has room
- * for three times the size. */
+/* Convert bytes in one of the two sets to UTF-8, with U+FFFD as in Python's decoders with errors="replace"; `out` has
+ * room for three times the size. */
 Py_ssize_t widen(const unsigned char *p, Py_ssize_t size, MailSet set, unsigned char *out)
 {
     const unsigned char *end = p + size;
@@ -112,7 +110,7 @@ Py_ssize_t widen(const unsigned char *p, Py_ssize_t size, MailSet set, unsigned 
     return to - out;
 }
 
-/* Whether there is a byte beyond ASCII (1), a carriage return (2). */
+/* Flags: a byte beyond ASCII (1), a carriage return (2). */
 int odd_bytes(const unsigned char *p, Py_ssize_t size)
 {
     Py_ssize_t i = 0;
@@ -134,12 +132,12 @@ int odd_bytes(const unsigned char *p, Py_ssize_t size)
     return (high != 0) | (returns != 0) << 1;
 }
 
-/* Copy with line ends of \r\n as \n; `out` has room for size + 16. */
+/* Copy with \r\n replaced by \n; `out` has room for size + 16. */
 Py_ssize_t copy_lines(const unsigned char *p, Py_ssize_t size, unsigned char *out)
 {
     Py_ssize_t n = 0, i = 0;
     while (i < size) {
-        Py_ssize_t stop = size - 1; /* a last byte has nothing after it */
+        Py_ssize_t stop = size - 1; /* the last byte has no successor */
 #if defined(__SSE2__)
         for (; size - i > 16; i += 16, n += 16) {
             __m128i block = _mm_loadu_si128((const __m128i *)(p + i));
@@ -162,7 +160,7 @@ Py_ssize_t copy_lines(const unsigned char *p, Py_ssize_t size, unsigned char *ou
     return n;
 }
 
-/* Undo quoted-printable, as binascii.a2b_qp does; it never grows. */
+/* Decode quoted-printable, like binascii.a2b_qp; the result is never longer. */
 Py_ssize_t unquote_printable(const unsigned char *p, Py_ssize_t size, unsigned char *out)
 {
     const unsigned char *end = p + size, *equals;
@@ -176,7 +174,7 @@ Py_ssize_t unquote_printable(const unsigned char *p, Py_ssize_t size, unsigned c
         p = equals + 1;
         if (p >= end)
             break;                      /* a last equals sign is dropped */
-        if (*p == '\r' || *p == '\n') { /* a soft line end, and what comes between its two characters */
+        if (*p == '\r' || *p == '\n') { /* a soft line end, and anything between its two characters */
             p = memchr(p, '\n', (size_t)(end - p));
             if (!p)
                 break;

@@ -1,13 +1,13 @@
-/* What a fingerprint is of. */
+/* Canonical form of a message, the input of its fingerprint. */
 #include "fingerprint.h"
 #include "blake2.h"
 #include "module.h"
 
-/* Copy with runs of ASCII white space as one blank, and none at the ends; `out` has room for size + 16. */
+/* Copy with runs of ASCII white space as one blank, stripped at both ends; `out` has room for size + 16. */
 static Py_ssize_t fold_bytes(const char *data, Py_ssize_t size, char *out)
 {
     Py_ssize_t n = 0, i = 0;
-    unsigned after = 1; /* whether white space, or nothing, goes before */
+    unsigned after = 1; /* whether white space, or nothing, precedes */
 #if defined(__SSE2__)
     while (size - i >= 16) { /* up to the first white space that follows white space, then past its run */
         __m128i block = _mm_loadu_si128((const __m128i *)(data + i)), blank = _mm_set1_epi8(' ');
@@ -29,7 +29,7 @@ static Py_ssize_t fold_bytes(const char *data, Py_ssize_t size, char *out)
         after = 1;
     }
 #endif
-    for (; i < size; i++) { /* without branches on the letters: thrice as fast */
+    for (; i < size; i++) { /* without branches on the characters: three times as fast */
         unsigned char c = (unsigned char)data[i];
         unsigned space = (c == ' ') | ((unsigned)(c - '\t') < 5);
         out[n] = space ? ' ' : (char)c;
@@ -39,7 +39,7 @@ static Py_ssize_t fold_bytes(const char *data, Py_ssize_t size, char *out)
     return n && out[n - 1] == ' ' ? n - 1 : n;
 }
 
-/* The UTF-8 of a str, lone surrogates too; `owner` is what holds it if the str itself doesn't. */
+/* The UTF-8 of a str, lone surrogates included; `owner` holds it if the str doesn't. */
 static const char *any_utf8(PyObject *text, Py_ssize_t *size, PyObject **owner)
 {
     char *data;
@@ -52,7 +52,7 @@ static const char *any_utf8(PyObject *text, Py_ssize_t *size, PyObject **owner)
     return *owner && PyBytes_AsStringAndSize(*owner, &data, size) == 0 ? data : NULL;
 }
 
-/* Copy without white space (of ASCII, as str.split knows it); -1 where decode_header would do more. */
+/* Copy without white space (ASCII, as in str.split); -1 if decode_header would do more. */
 static Py_ssize_t copy_identity(const unsigned char *data, Py_ssize_t size, unsigned char *out)
 {
     Py_ssize_t n = 0;
@@ -80,10 +80,11 @@ Py_ssize_t fold_parts(Span identity, Span subject, Span text, char *out, Py_ssiz
     return n;
 }
 
-PyDoc_STRVAR(fold_mail_doc, "fold_mail(identity, subject, text, /)\n--\n\n"
-                            "What a fingerprint is of: Message-ID (bytes) without white space, subject and text with "
-                            "every run of it as one blank, a line\n"
-                            "each, in UTF-8. None for a Message-ID that isn't plain ASCII.");
+PyDoc_STRVAR(fold_mail_doc,
+             "fold_mail(identity, subject, text, /)\n--\n\n"
+             "Return the input of a fingerprint: Message-ID (bytes) without white space, subject and text with "
+             "every run of it as one blank, a line\n"
+             "each, in UTF-8. None for a Message-ID that isn't plain ASCII.");
 
 static PyObject *fold_mail(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {

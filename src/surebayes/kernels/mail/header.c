@@ -1,4 +1,4 @@
-/* The fields of a header block: finding a few, leaving some out. */
+/* Header blocks: finding fields, and removing fields. */
 #include "header.h"
 #include "module.h"
 
@@ -71,9 +71,9 @@ void scan_head(const unsigned char *line, const unsigned char *stop, MailHead *h
 
 PyDoc_STRVAR(mail_head_doc,
              "mail_head(raw, start, end, /)\n--\n\n"
-             "Where the header block at `start` ends, where the body starts, how many fields there are, how long the "
-             "longest is,\n"
-             "and the values of Content-Type, Content-Transfer-Encoding, Content-Disposition, Subject and Message-ID.");
+             "Return the end of the header block at `start`, the start of the body, the number of fields, the "
+             "length of the longest one, and the values of Content-Type, Content-Transfer-Encoding, Content- "
+             "Disposition, Subject and Message-ID.");
 
 static PyObject *mail_head(PyObject *module, PyObject *args)
 {
@@ -106,7 +106,7 @@ bool has_old_line_ends(const unsigned char *raw, Py_ssize_t size)
     return size && !memchr(raw, '\n', (size_t)(size < 65536 ? size : 65536)) && memchr(raw, '\r', (size_t)size);
 }
 
-/* Where the empty line after the header is; the end of the mail where there is none. */
+/* The empty line after the header; the end of the message if there is none. */
 static const unsigned char *find_header_end(const unsigned char *raw, const unsigned char *end)
 {
     const unsigned char mark = has_old_line_ends(raw, end - raw) ? '\r' : '\n';
@@ -126,7 +126,7 @@ typedef struct {
     bool first[256]; /* whether a name starts with a byte, or is empty */
 } FieldNames;
 
-/* Read the names of a tuple of bytes; false: error. */
+/* Read names from a tuple of bytes; false after an error. */
 static bool read_names(FieldNames *names, PyObject *from)
 {
     names->n = PyTuple_Size(from);
@@ -165,9 +165,10 @@ static bool starts_with_name(const unsigned char *line, const unsigned char *end
     return false;
 }
 
-PyDoc_STRVAR(without_fields_doc, "without_fields(raw, names, /)\n--\n\n"
-                                 "The mail without the header fields whose names start with one of `names` (bytes in "
-                                 "lower case), and their continuation lines.");
+PyDoc_STRVAR(without_fields_doc,
+             "without_fields(raw, names, /)\n--\n\n"
+             "Return the message without the header fields whose names start with one of `names` (bytes in "
+             "lower case), and their continuation lines.");
 
 static PyObject *without_fields(PyObject *module, PyObject *args)
 {
@@ -187,10 +188,10 @@ static PyObject *without_fields(PyObject *module, PyObject *args)
 
     const unsigned char *start = (const unsigned char *)data, *end = start + size,
                         *head_end = find_header_end(start, end);
-    const unsigned char *kept = start; /* up to here, all is in `out` or dropped */
-    const unsigned char *feed = NULL;  /* the next \n, once it was looked for */
+    const unsigned char *kept = start; /* everything before is in `out`, or dropped */
+    const unsigned char *feed = NULL;  /* the next \n, if searched */
     Py_ssize_t used = 0;
-    bool dropping = false, bare = false; /* bare: the line end before is a \r alone, which some readers don't know */
+    bool dropping = false, bare = false; /* bare: the last line end is a lone \r, unknown to some readers */
     for (const unsigned char *line = start, *stop, *next; line < head_end; line = next) {
         if (!feed || feed < line) {
             feed = memchr(line, '\n', (size_t)(head_end - line));
@@ -212,7 +213,7 @@ static PyObject *without_fields(PyObject *module, PyObject *args)
         memcpy(out + used, kept, (size_t)(line - kept));
         used += line - kept;
         kept = next;
-        if (bare) { /* it goes with the line, whose own end then ends the one before */
+        if (bare) { /* drop it with the line, whose own end then ends the previous line */
             used--;
             memcpy(out + used, stop, (size_t)(next - stop));
             used += next - stop;

@@ -7,12 +7,12 @@
 /* clang-format off */
 enum { MOST_TOKENS = 500, MOST_NAMES = 60, MOST_ATTACHMENTS = 20, MOST_VALUES = 6 };
 
-/* fields that are read, in this order */
+/* the fields read, in this order */
 enum {
     FROM, REPLY_TO, SENDER, TO, CC, RECEIVED, MESSAGE_ID, CONTENT_TYPE, X_MAILER, USER_AGENT, DATE, READ_FIELDS,
 };
 
-/* `most`: how many of a name are read; `common`: nearly every mail has it, so that its name says nothing */
+/* `most`: maximum fields of a name; `common`: in nearly every message, so its presence is no evidence */
 static const struct { const char *name; uint8_t size, most; bool common; } token_fields[] = {
     {"from", 4, 2, true}, {"reply-to", 8, 2, false}, {"sender", 6, 2, false}, {"to", 2, 2, true}, {"cc", 2, 2, true},
     {"received", 8, 6, true}, {"message-id", 10, 1, true}, {"content-type", 12, 1, true}, {"x-mailer", 8, 1, false},
@@ -20,7 +20,7 @@ static const struct { const char *name; uint8_t size, most; bool common; } token
     {"delivered-to", 12, 0, true}, {"content-transfer-encoding", 25, 0, true}, {"mime-version", 12, 0, true},
 };
 
-/* how the names of fields start that give no tokens: of the first FILTER_FIELDS by filters, of the others on the way */
+/* prefixes of field names without tokens: the first FILTER_FIELDS are added by filters, the rest in transit */
 enum { FILTER_FIELDS = 66 };
 static const struct { const char *name; uint8_t size; } silent_fields[] = {
     {"x-surebayes-", 12}, {"x-spam", 6}, {"x-antiabuse", 11}, {"x-antispam", 10}, {"x-antivirus", 11}, {"x-anti-", 7},

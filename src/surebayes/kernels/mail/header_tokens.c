@@ -1,9 +1,9 @@
-/* Header tokens, as header_tokens.py makes them. Fields of plain ASCII are read here; for one that has anything else
- * (encoded words, raw 8-bit letters, white space that only str.split knows, RFC 2231) the caller's function makes the
- * tokens of that field.
+/* Header tokens, equal to those of header_tokens.py. Plain ASCII fields are read here; for anything else (encoded
+ * words, raw 8-bit characters, white space known only to str.split, RFC 2231) a function of the caller returns the
+ * tokens of the field.
  *
- * All work is done on a copy of the header block in lower case; values are unfolded in place. Each byte is looked at a
- * few times. */
+ * All work is done on a lower-case copy of the header block; values are unfolded in place. Each byte is read a few
+ * times. */
 
 #include "header_tokens.h"
 
@@ -48,11 +48,11 @@ typedef struct {
 typedef struct {
     Piece value[MOST_VALUES], before[MOST_VALUES];
     int n;
-} Values; /* unfolded, and as they are */
+} Values; /* unfolded, and raw */
 struct Tokens {
-    uint8_t *text; /* the tokens, one after the other */
+    uint8_t *text; /* the concatenated tokens */
     size_t size, room;
-    size_t end[MOST_TOKENS]; /* where in the text each ends */
+    size_t end[MOST_TOKENS]; /* the end of each in the text */
     int n;
     bool no_memory;
     Values field[READ_FIELDS];
@@ -60,7 +60,7 @@ struct Tokens {
     int names;
 };
 
-/* What makes the tokens of a field that isn't plain. */
+/* The caller's function for fields that aren't plain. */
 typedef struct {
     PyObject *function, *encoded_words;
 } Odd;
@@ -108,7 +108,7 @@ static void lower_copy(uint8_t *to, const uint8_t *from, size_t size)
         to[i] = (uint8_t)(from[i] + ((uint8_t)(from[i] - 'A') < 26 ? 32 : 0));
 }
 
-/* The next run of bytes without the mark, from p on; NULL: there is none. */
+/* The next run of bytes without the mark, from p on; NULL if there is none. */
 static inline const uint8_t *next_run(const uint8_t *p, const uint8_t *end, uint8_t mark, const uint8_t **run_end)
 {
     while (p < end && ascii_marks[*p] & mark)
@@ -138,7 +138,7 @@ static void put_words(Tokens *t, const char *field, const uint8_t *p, size_t siz
     }
 }
 
-/* The next mail address from *p on: its local part, and its host without dots at the ends. */
+/* The next mail address from *p on: local part, and host without surrounding dots. */
 static bool next_address(const uint8_t **p, const uint8_t *end, Piece *local, Piece *host)
 {
     const uint8_t *word, *stop;
@@ -178,7 +178,7 @@ static void put_sender(Tokens *t, const char *field, const char *host_field, Pie
         put_words(t, field, value.at, (size_t)(bracket - value.at), 10);
 }
 
-/* Put a piece into a sorted list of distinct ones that keeps the `most` smallest; it has room for one more. */
+/* Insert a piece into a sorted list of the `most` smallest distinct ones, with room for one more. */
 static void keep_smallest(Piece *list, int *n, int most, Piece piece)
 {
     int low = 0, high = *n;
@@ -199,8 +199,8 @@ static void keep_smallest(Piece *list, int *n, int most, Piece piece)
         ++*n;
 }
 
-/* Hosts of all addresses, and about how many there are. Python joins the values with a comma and a blank, and cuts
- * that. */
+/* Hosts of all addresses, and a token for their number. The values are treated as if joined with a comma and a blank,
+ * as in Python. */
 static void put_receivers(Tokens *t, const char *host_field, const char *count_field, const Values *values)
 {
     Piece hosts[MOST_HOSTS + 1], local, host;
@@ -282,7 +282,7 @@ static inline const uint8_t *skip_blanks(const uint8_t *p, const uint8_t *end)
     return p;
 }
 
-/* Type and character set; false: a parameter that Python must read. */
+/* Type and character set; false if Python must read a parameter. */
 static bool put_content(Tokens *t, Piece value)
 {
     const uint8_t *p = value.at, *end = p + value.size, *stop = p, *slash = NULL;
@@ -340,7 +340,7 @@ static void put_zone(Tokens *t, Piece value)
         }
 }
 
-/* Unfold a value in place: its lines without blanks at their ends, with one blank between; false: it isn't plain. */
+/* Unfold a value in place: stripped lines, joined by one blank; false if it isn't plain. */
 static bool unfold(Piece *value)
 {
     uint8_t *p = value->at, *end = p + value->size, *out = NULL, every = 0;
@@ -398,7 +398,7 @@ static void take_field(Tokens *t, Piece name, Piece value)
     keep_smallest(t->name, &t->names, MOST_NAMES, name);
 }
 
-/* Find the fields in a block of lower case, as split_fields does; false: more lines than it cuts. */
+/* Find the fields in a lower-case block, like split_fields; false if there are too many lines. */
 static bool take_fields(Tokens *t, uint8_t *line, uint8_t *end, Py_ssize_t most, size_t longest)
 {
     for (Py_ssize_t lines = 0, fields = 0; fields < most; lines++) {
@@ -413,7 +413,7 @@ static bool take_fields(Tokens *t, uint8_t *line, uint8_t *end, Py_ssize_t most,
         bool is_field = name.size && p < end && *p == ':';
         Piece value = {p + is_field, 0};
         uint8_t *stop;
-        for (stop = value.at;; stop++) { /* a line that starts with a blank belongs to the one before */
+        for (stop = value.at;; stop++) { /* a line that starts with a blank continues the previous one */
             stop = stop < end ? memchr(stop, '\n', (size_t)(end - stop)) : NULL;
             if (!stop || stop + 1 == end || (stop[1] != ' ' && stop[1] != '\t'))
                 break;
@@ -439,7 +439,7 @@ static bool is_ascii(const uint8_t *p, const uint8_t *end)
     return every < 128;
 }
 
-/* Types and name endings of attachments; false: not pairs of str whose types and endings are ASCII. */
+/* Types and file name endings of attachments; false unless they are pairs of str with ASCII types and endings. */
 static bool put_attachments(Tokens *t, PyObject *attachments)
 {
     Py_ssize_t n = PyTuple_Check(attachments) ? PyTuple_Size(attachments) : -1;
@@ -478,7 +478,7 @@ static bool put_attachments(Tokens *t, PyObject *attachments)
     return true;
 }
 
-/* Let Python's `odd(name, values, encoded_words)` give the tokens of a field; the values are bytes, or the subject. */
+/* Add the tokens of a field from Python's `odd(name, values, encoded_words)`; the values are bytes, or the subject. */
 static bool put_odd(Tokens *t, const Odd *odd, const char *name, PyObject *values)
 {
     PyObject *found = values ? PyObject_CallFunction(odd->function, "sOO", name, values, odd->encoded_words) : NULL;
@@ -564,8 +564,8 @@ static TokenStatus put_fields(Tokens *t, const Odd *odd, const uint8_t *block, c
     return TOKENS_MADE;
 }
 
-/* The tokens of a header block and of a subject, whose size is -1 where `odd_subject` isn't ASCII. The block has a copy
- * of both in lower case. */
+/* The tokens of a header block and of a subject, whose size is -1 if `odd_subject` isn't ASCII. The block has a
+ * lower-case copy of both. */
 static TokenStatus put_all(Tokens *t, uint8_t *block, const char *head, size_t head_size, const char *subject,
                            Py_ssize_t subject_size, PyObject *odd_subject, Py_ssize_t most, size_t longest,
                            const Odd *odd)
@@ -591,8 +591,7 @@ static TokenStatus put_all(Tokens *t, uint8_t *block, const char *head, size_t h
     return status;
 }
 
-/* The tokens one after the other, each after its size as uint16; how many bytes it is. There is room for
- * listed_room(t). */
+/* Write the tokens, each after its size as uint16; return the number of bytes. `out` has room for listed_room(t). */
 static size_t list_tokens(const Tokens *t, uint8_t *out)
 {
     size_t start = 0, written = 0;
@@ -658,7 +657,7 @@ Status put_plain_tokens(Tokens *t, Span head, Span subject, const PlainAttachmen
     return OK;
 }
 
-/* The tokens as a list of str; with a width hashed, as bytes; listed if it is below 0. */
+/* The tokens as a list of str; hashed, as bytes, for a width above 0; listed, as bytes, for a negative one. */
 static PyObject *tokens_result(const Tokens *t, Py_ssize_t wanted)
 {
     size_t start = 0;
@@ -680,16 +679,12 @@ static PyObject *tokens_result(const Tokens *t, Py_ssize_t wanted)
     return result;
 }
 
-PyDoc_STRVAR(
-    header_tokens_doc,
-    "header_tokens(head, subject, attachments, most, longest, encoded_words, odd, width=None, /)\n--\n\n"
-    "The tokens of a header block of at most `most` fields of `longest` bytes: a list, or with a width their columns "
-    "among so\n"
-    "many, as scikit-learn's HashingVectorizer has them (uint32). For a field that isn't plain ASCII, `odd(name, "
-    "values,\n"
-    "encoded_words)` gives the list. None for more lines than are cut, and attachments whose types or name endings "
-    "aren't "
-    "ASCII.");
+PyDoc_STRVAR(header_tokens_doc,
+             "header_tokens(head, subject, attachments, most, longest, encoded_words, odd, width=None, /)\n--\n\n"
+             "Return the tokens of a header block with at most `most` fields of `longest` bytes: a list of str, or "
+             "for a given width their columns as uint32, equal to those of scikit-learn's HashingVectorizer. For a "
+             "field that isn't plain ASCII, `odd(name, values, encoded_words)` returns the list. None for a block "
+             "with too many lines, and for attachments whose types or name endings aren't ASCII.");
 
 static PyObject *tokens_of(PyObject *args, bool listed)
 {
@@ -756,7 +751,7 @@ static PyObject *header_tokens(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(listed_header_tokens_doc,
              "listed_header_tokens(head, subject, attachments, most, longest, encoded_words, odd, /)\n--\n\n"
-             "The tokens that `header_tokens` gives, as UTF-8 one after the other, each after its size as uint16.");
+             "Return the tokens of `header_tokens` as UTF-8, concatenated, each after its size as uint16.");
 
 static PyObject *listed_header_tokens(PyObject *module, PyObject *args)
 {

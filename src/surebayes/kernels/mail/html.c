@@ -1,9 +1,8 @@
 /* HTML to visible text.
  *
- * One pass over UTF-8, after the tokenizer of the HTML standard: tags, attributes, comments, raw text, character
- * references. Instead of a tree there is a stack of at most HTML_DEPTH open elements, enough to know whether text is
- * hidden. Each byte is looked at a bounded number of times. surebayes/mail/html.py is the same in Python; keep them
- * equal.
+ * One pass over UTF-8, following the tokenizer of the HTML standard: tags, attributes, comments, raw text, character
+ * references. Instead of a tree, a stack of at most HTML_DEPTH open elements tells whether text is hidden. Each byte is
+ * read a bounded number of times. surebayes/mail/html.py is the same in Python; keep them equal.
  */
 
 #include "html.h"
@@ -13,7 +12,7 @@
 #include "module.h"
 
 enum { HTML_DEPTH = 128 };
-enum { HTML_SPACE = 1, HTML_BREAK = 2 }; /* what is due before the next visible character */
+enum { HTML_SPACE = 1, HTML_BREAK = 2 }; /* pending output before the next visible character */
 
 typedef struct {
     int what;
@@ -25,21 +24,21 @@ typedef struct {
     unsigned char *out;
     Py_ssize_t size, room;
     int due, flags, shown, depth;
-    int sheet; /* whether a style sheet may colour what is behind the text */
+    int sheet; /* whether a style sheet may colour the background */
     Look look;
-    int id[HTML_DEPTH]; /* of the open elements; and more of them: */
+    int id[HTML_DEPTH]; /* of the open elements, with these properties: */
     Open open[HTML_DEPTH];
     unsigned char count[256]; /* how many are open, by the low byte of the id */
 } Scan;
 
-/* what a byte does: 1 white space, 2 ends a tag's name, 4 ends an attribute's name, 8 needs care in text */
+/* classes of bytes: 1 white space, 2 ends a tag's name, 4 ends an attribute's name, 8 special in text */
 const unsigned char html_bytes[256] = {
     8, 8, 8, 8, 8, 8, 8, 8, 8, 15, 15, 8, 15, 15,         8,         8,         8,         8,         8,
     8, 8, 8, 8, 8, 8, 8, 8, 8, 8,  8,  8, 8,  [' '] = 15, ['&'] = 8, ['/'] = 6, ['>'] = 6, ['='] = 4, [0xC2] = 8,
 };
 
-/* The first 15 bytes of an element's name in lower case, as two numbers: bytes written one by one and read as eight are
- * slow. */
+/* The first 15 bytes of an element's name in lower case, as two numbers: reading eight bytes that were written one by
+ * one is slow. */
 typedef struct {
     uint64_t first, second;
 } Key;
@@ -52,8 +51,8 @@ static inline void key_add(Key *key, Py_ssize_t i, unsigned char c)
         key->second |= (uint64_t)to_lower(c) << 8 * (i - 8);
 }
 
-/* Elements by a hash of their keys: 1 + the place in html_elements, 0 for none. A search in the sorted table takes
- * seven branches that nothing predicts, a quarter of the time of a page full of tags. */
+/* Elements by a hash of their keys: 1 + the place in html_elements, 0 for none. A binary search takes seven
+ * unpredictable branches, a quarter of the time for a page full of tags. */
 enum { HTML_SLOTS = 512 };
 static uint8_t slots[HTML_SLOTS];
 static Key keys[HTML_ELEMENTS];
@@ -65,7 +64,7 @@ static inline unsigned slot_of(Key key)
 
 void fill_element_slots(void)
 {
-    static bool filled; /* once a process */
+    static bool filled; /* once per process */
     for (int k = 0; k < HTML_ELEMENTS && !filled; k++) {
         Key key = {0, 0};
         for (int i = 0; html_elements[k].name[i]; i++)
@@ -99,8 +98,8 @@ static void find_element(Span name, Key key, Tag *tag)
     tag->id = 1000 + (int)hash;
 }
 
-/* -- output. It hardly exceeds the input: a reference is as long as what it stands for but for two that are shorter by
-   a fifth, and a break or blank is due only after a byte that was not written. The check is there all the same. */
+/* -- output. It hardly exceeds the input: only two references are shorter than their characters, by a fifth, and a
+   break or blank is only due after a byte that was not written. It is checked nevertheless. */
 
 static void scan_put(Scan *s, const unsigned char *from, Py_ssize_t size)
 {
@@ -232,7 +231,7 @@ static void scan_close(Scan *s, int id, int wall)
             scan_close_from(s, i);
             return;
         }
-        if (id == ID_TEMPLATE) /* its end tag closes whatever was left open in it */
+        if (id == ID_TEMPLATE) /* its end tag closes everything left open inside */
             continue;
         if (s->id[i] == ID_TABLE || s->id[i] == ID_TEMPLATE || s->open[i].what & (wall | EL_INTEGRATION))
             return;
@@ -244,7 +243,7 @@ static inline int top_is(const Scan *s, int what)
     return s->depth && s->open[s->depth - 1].what & what;
 }
 
-/* Leave SVG and MathML: a tag came that only HTML has. */
+/* Leave SVG and MathML at a tag of HTML. */
 static void scan_break_out(Scan *s)
 {
     while (top_is(s, EL_FOREIGN) && !top_is(s, EL_INTEGRATION))
@@ -263,7 +262,7 @@ static int scan_end_foreign(Scan *s, const Tag *tag)
     return 0;
 }
 
-/* Close what a start tag closes that was left open. */
+/* Close the elements that a start tag implicitly closes. */
 static void scan_close_implied(Scan *s, const Tag *tag)
 {
     int id = tag->id, row = id == ID_TR,
@@ -291,7 +290,7 @@ static void scan_close_implied(Scan *s, const Tag *tag)
     }
 }
 
-/* Open an element: its look is that of the text to come. */
+/* Open an element, whose look applies to the following text. */
 static void scan_start(Scan *s, const Tag *tag)
 {
     Look before = s->look;
@@ -302,13 +301,12 @@ static void scan_start(Scan *s, const Tag *tag)
             s->count[tag->id & 255]++;
             s->open[s->depth++] = (Open){tag->what, before};
         } else
-            s->look = before; /* too deep to know where it ends */
+            s->look = before; /* too deep to track its end */
     }
     scan_judge(s);
 }
 
-/* Where a start tag belongs: to HTML, or to SVG and MathML, where names mean something else and "/>" ends an element.
- */
+/* Whether a start tag belongs to HTML, or to SVG and MathML, where names differ and "/>" ends an element. */
 static void scan_place(Scan *s, Tag *tag)
 {
     int inside = top_is(s, EL_FOREIGN) && !top_is(s, EL_INTEGRATION);
@@ -380,7 +378,7 @@ static void keep_attribute(Tag *tag, Span name, Span value)
         break;
     }
     if (to && !to->at)
-        *to = value; /* the first of that name counts */
+        *to = value; /* the first attribute of a name counts */
 }
 
 /* Read attributes up to the end of the tag; 0 if there is no end. */
@@ -445,7 +443,7 @@ static const unsigned char *find_end_tag(Scan *s, Span name)
     return s->end;
 }
 
-/* Whether a word is at p, in any case, and the name of a tag ends after it. */
+/* Whether the word at p, in any case, is a complete tag name. */
 static int is_tag_at(const unsigned char *p, const unsigned char *end, const char *word, Py_ssize_t size)
 {
     if (end - p < size || !is_name((Span){p, size}, word, size))
@@ -453,12 +451,12 @@ static int is_tag_at(const unsigned char *p, const unsigned char *end, const cha
     return p + size == end || html_bytes[p[size]] & 2;
 }
 
-/* Where a script ends: within <!-- a <script> hides the next </script>. */
+/* The end of a script: inside <!--, a <script> hides the next </script>. */
 static const unsigned char *find_script_end(Scan *s)
 {
     enum { PLAIN, ESCAPED, TWICE } state = PLAIN;
     const unsigned char *p = s->at, *end = s->end,
-                        *hyphens = p; /* "-->" ends the state if its hyphens lie from here on */
+                        *hyphens = p; /* "-->" ends the state if its hyphens are not before this */
     for (; p < end; p++) {
         if (*p == '>' && state != PLAIN && p - hyphens >= 2 && p[-1] == '-' && p[-2] == '-')
             state = PLAIN;
@@ -500,7 +498,7 @@ static void scan_write_attribute(Scan *s, Span value)
     scan_ask(s, HTML_SPACE);
 }
 
-/* The content of an element that holds no tags. */
+/* The content of an element without tags. */
 static void scan_raw(Scan *s, const Tag *tag, Span name)
 {
     const unsigned char *start = s->at, *stop = s->end;
@@ -551,7 +549,7 @@ static void scan_tag(Scan *s)
         scan_write_attribute(s, tag.href);
         scan_write_attribute(s, tag.src);
     }
-    if (tag.what & EL_VOID) { /* what it says of itself ends with it */
+    if (tag.what & EL_VOID) { /* a void element's look ends with it */
         s->look = before;
         if (tag.id == ID_LINK && tag.rel.at && mentions(tag.rel.at, tag.rel.at + tag.rel.size, "stylesheet"))
             s->sheet = 1;
@@ -594,7 +592,7 @@ static void skip_comment(Scan *s)
     s->at = end;
 }
 
-/* Text as it is, within SVG or MathML. */
+/* Raw text in SVG or MathML. */
 static void scan_cdata(Scan *s)
 {
     const unsigned char *start = s->at + 9, *stop = start, *end = s->end;
@@ -635,7 +633,7 @@ static void scan_run(Scan *s)
     }
 }
 
-/* Write the visible text of HTML in UTF-8 to `out`, which has room for HTML_ROOM(size); how much it is, -1 without
+/* Write the visible text of HTML in UTF-8 to `out`, which has room for HTML_ROOM(size); return its size, -1 without
  * memory. */
 Py_ssize_t html_visible(const unsigned char *data, Py_ssize_t size, int flags, unsigned char *out)
 {

@@ -1,4 +1,4 @@
-/* Is this text to be seen? Colours, sizes and the style attribute. */
+/* Visibility of text: colours, sizes and the style attribute. */
 #include "html.h"
 
 enum { STYLE_LENGTH = 1024 }; /* bytes of a style that are read */
@@ -86,7 +86,7 @@ static int read_colour(Span v)
     return named_colour(v);
 }
 
-/* 1: a length of nothing, 2: of something, 3: of something relative to the parent's, 0: no number */
+/* 1: a zero length, 2: a positive one, 3: one relative to the parent's, 0: not a number */
 static int length_kind(Span v)
 {
     const unsigned char *p = v.at, *end = v.at + v.size;
@@ -224,9 +224,9 @@ void apply_tag(Look *look, const Tag *tag)
 {
     int displayed = 0;
     if (tag->id == ID_HEAD)
-        return; /* it ends before there is anything to be seen */
+        return; /* it ends before any visible property */
     if (tag->marked)
-        look->paper = COLOUR_UNKNOWN; /* a style sheet may say what is behind it */
+        look->paper = COLOUR_UNKNOWN; /* a style sheet may set the background */
     if (tag->paper.at)
         look->paper = attribute_colour(tag->paper);
     if (tag->image.at)
@@ -238,7 +238,7 @@ void apply_tag(Look *look, const Tag *tag)
     if (tag->size.at && tag->id == ID_FONT)
         look->zero = 0;
     if (tag->href.at && tag->id == ID_A)
-        look->letters = COLOUR_UNKNOWN; /* links have a colour of their own */
+        look->letters = COLOUR_UNKNOWN; /* links have a separate colour */
     if (tag->style.at)
         apply_style(look, tag->style, &displayed);
     if ((tag->hidden && !displayed) || tag->what & EL_HIDDEN)

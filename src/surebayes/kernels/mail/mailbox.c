@@ -1,4 +1,4 @@
-/* Mails in one file. */
+/* Splitting of mailboxes into messages. */
 #include "module.h"
 
 static int is_digit(char c)
@@ -6,7 +6,7 @@ static int is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Whether a time of day comes before an end, and a year after it: four digits that no word goes on with. */
+/* Whether there is a time of day before an end, and after it a year: four digits that aren't part of a word. */
 static int has_time_and_year(const char *p, const char *end)
 {
     const char *start = p;
@@ -22,7 +22,7 @@ static int has_time_and_year(const char *p, const char *end)
     return 0;
 }
 
-/* Whether a line that starts a message starts here. */
+/* Whether a "From " line starts here. */
 static bool starts_message(const char *data, Py_ssize_t size, Py_ssize_t place)
 {
     if (size - place < 5 || memcmp(data + place, "From ", 5))
@@ -33,7 +33,7 @@ static bool starts_message(const char *data, Py_ssize_t size, Py_ssize_t place)
 }
 
 PyDoc_STRVAR(is_from_line_doc, "is_from_line(block, place, /)\n--\n\n"
-                               "Whether a line that starts a message of a mailbox starts here: \"From \", and in its "
+                               "Whether the line starts a message of a mailbox: \"From \", and in its "
                                "first 1,000 bytes a time of day and a year.");
 
 static PyObject *is_from_line(PyObject *module, PyObject *args)
@@ -78,7 +78,7 @@ static PyObject *unquote_from(PyObject *module, PyObject *content)
     return PyBytes_AsStringAndSize(content, &data, &size) < 0 ? NULL : unquoted(data, size);
 }
 
-/* Where a mailbox is: its block, where the message in hand begins, and whether it has quoted lines. */
+/* The state of splitting: the block, the start of the current message, and whether it has quoted lines. */
 typedef struct {
     const char *data;
     Py_ssize_t begin, kept;
@@ -86,7 +86,7 @@ typedef struct {
     PyObject *found;
 } Mailbox;
 
-/* Add the message in hand, which ends here: without its "From " line, and the blank line before the next one. */
+/* Add the current message, which ends here, without its "From " line and the blank line before the next one. */
 static bool add_message(Mailbox *box, Py_ssize_t end)
 {
     const char *from = memchr(box->data + box->begin, '\n', (size_t)(end - box->begin)), *to = box->data + end;
@@ -106,11 +106,11 @@ static bool add_message(Mailbox *box, Py_ssize_t end)
     return added;
 }
 
-/* Add the messages that end before another begins; return where to look on, -1 for an error. */
+/* Add the messages that are followed by another one; return where to continue, -1 for an error. */
 static Py_ssize_t add_messages(Mailbox *box, Py_ssize_t size, Py_ssize_t place)
 {
     const char *data = box->data, *start = data + place, *end = data + size;
-    /* an F is rare, and memchr is many times quicker than a search that looks at every line */
+    /* an F is rare, and memchr is many times faster than a loop over lines */
     for (const char *p = start; end - p >= 5 && (p = memchr(p, 'F', (size_t)(end - p - 4))); p++) {
         const char *line = p;
         if (memcmp(p, "From ", 5))
@@ -126,7 +126,7 @@ static Py_ssize_t add_messages(Mailbox *box, Py_ssize_t size, Py_ssize_t place)
         }
         Py_ssize_t most = size - place < LONGEST_FROM_LINE - 1 ? size - place : LONGEST_FROM_LINE - 1;
         if (most < LONGEST_FROM_LINE - 1 && !memchr(line, '\n', (size_t)most))
-            return place - 1; /* the line goes on in the next block */
+            return place - 1; /* the line continues in the next block */
         if (starts_message(data, size, place) && !add_message(box, place))
             return -1;
     }
@@ -142,14 +142,12 @@ static bool has_content(const char *data, Py_ssize_t size)
     return false;
 }
 
-PyDoc_STRVAR(
-    mailbox_messages_doc,
-    "mailbox_messages(block, begin, place, quoted, kept, last, /)\n--\n\n"
-    "Cut a block of a mailbox, in which a message begins at `begin` and others from `place` on; `quoted` if "
-    "lines of the\n"
-    "first were found to be. If `last`, the rest is the last message. Returns a list of (content, bytes in the "
-    "mailbox),\n"
-    "the contents up to `kept` bytes, and begin, place and quoted for when there is more.");
+PyDoc_STRVAR(mailbox_messages_doc,
+             "mailbox_messages(block, begin, place, quoted, kept, last, /)\n--\n\n"
+             "Split a block of a mailbox in which a message begins at `begin` and further ones from `place` on; "
+             "`quoted` tells whether the first one has quoted lines. If `last`, the rest is the last message. "
+             "Return a list of (content, bytes in the mailbox), with contents of up to `kept` bytes, and begin, "
+             "place and quoted for the next block.");
 
 static PyObject *mailbox_messages(PyObject *module, PyObject *args)
 {

@@ -1,9 +1,9 @@
-/* Whole mails: what read_message does with a mail that keeps to all limits; any other is left to
- * surebayes/mail/mime.py, which this must equal. What is odd in a part (letters beyond ASCII, base64, file names) the
- * functions of headers.py decode here too.
+/* Reading of whole messages: read_message for messages within all limits. Larger ones are left to
+ * surebayes/mail/mime.py, which this must equal. Unusual content of a part (characters beyond ASCII, base64, file
+ * names) is decoded by the functions of headers.py.
  *
- * The text of all parts is gathered in UTF-8. Where a limit of characters is counted, bytes of UTF-8 are: they are no
- * fewer. */
+ * The text of all parts is collected in UTF-8. Limits in characters are compared with the number of bytes, which is
+ * never smaller. */
 
 #include "mime.h"
 
@@ -11,7 +11,7 @@
 #include "html.h"
 #include "module.h"
 
-enum { MAIL_DEPTH = 16, MAIL_BOUNDARY = 200 }; /* deeper mails and longer boundaries are left to _Reader */
+enum { MAIL_DEPTH = 16, MAIL_BOUNDARY = 200 }; /* deeper messages and longer boundaries are left to _Reader */
 enum { KIND_VALUES, KIND_FUNCTION, DECODE_TEXT, DECODE_BASE64, FILENAME, MAIL_HELPERS };
 
 /* Add a text in UTF-8. */
@@ -48,7 +48,7 @@ static MailStatus put_text(MailReader *r, const unsigned char *data, Py_ssize_t 
     return MAIL_READ;
 }
 
-/* Add a text as it was sent, its transfer encoding undone. */
+/* Add a text as received, after its transfer encoding was decoded. */
 static MailStatus put_decoded(MailReader *r, const unsigned char *data, Py_ssize_t size, bool html, MailSet set,
                               PyObject *charset)
 {
@@ -68,7 +68,7 @@ static MailStatus put_decoded(MailReader *r, const unsigned char *data, Py_ssize
         return status;
     }
     if (!r->helpers || size > r->room / 3)
-        return MAIL_OTHER; /* it may have more bytes as UTF-8 than there is room for: not decoded twice */
+        return MAIL_OTHER; /* in UTF-8 it may exceed the room */
     PyObject *text = PyObject_CallFunction(PyTuple_GetItem(r->helpers, DECODE_TEXT), "y#OO", (const char *)data, size,
                                            charset, r->fallback);
     if (!text)
@@ -116,7 +116,7 @@ static MailStatus read_text(MailReader *r, const unsigned char *start, const uns
     return status;
 }
 
-/* Take note of an attachment without Python; MAIL_OTHER where its type or its name isn't plain. */
+/* Record an attachment without Python; MAIL_OTHER if its type or name isn't plain. */
 static MailStatus put_plain_attachment(MailReader *r, const ContentType *kind, Span disposition, Span type)
 {
     Span name;
@@ -160,11 +160,10 @@ static MailStatus put_attachment(MailReader *r, const ContentType *plain, PyObje
 static MailStatus read_part(MailReader *r, const unsigned char *start, const unsigned char *end, int depth, bool digest,
                             MailHead *head);
 
-/* The next line end that two hyphens and a boundary follow, or NULL. A mail is searched once for each level that it is
- * nested. */
+/* The next line end before two hyphens and a boundary, or NULL. A message is searched once per level of nesting. */
 static const unsigned char *find_separator(const unsigned char *p, const unsigned char *end, Span boundary)
 {
-    const unsigned char *stop = end - p >= boundary.size + 3 ? end - boundary.size - 2 : p; /* it must start before */
+    const unsigned char *stop = end - p >= boundary.size + 3 ? end - boundary.size - 2 : p; /* limit of its start */
 #if defined(__SSE2__)
     for (; stop - p >= 16; p += 16) {
         __m128i ends = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), _mm_set1_epi8('\n'));
@@ -227,7 +226,7 @@ static MailStatus read_parts(MailReader *r, const unsigned char *start, const un
     return begin && begin < end ? read_part(r, begin, end, depth + 1, digest, &head) : MAIL_READ;
 }
 
-/* Type, character set and boundary of a part: what content_kind says, as a tuple that `kind` is of. */
+/* Type, character set and boundary of a part, from content_kind: a tuple that owns the strings of `kind`. */
 static PyObject *asked_kind(const MailReader *r, Span value, ContentType *kind)
 {
     PyObject *key = PyBytes_FromStringAndSize((const char *)value.at, value.size), *name, *charset, *boundary;
@@ -318,7 +317,7 @@ Py_ssize_t unfold_subject(Span value, unsigned char *out)
     while (mark < end && (mark = memchr(mark, '=', (size_t)(end - mark))))
         if (++mark < end && *mark == '?')
             return -1;
-    while (p < end) { /* line by line; among several, those of white space are left out */
+    while (p < end) { /* line by line; white-space lines are skipped if there are several */
         const unsigned char *stop = p, *next;
         bool kept = false;
         for (; stop < end && *stop != '\r' && *stop != '\n'; stop++)
@@ -340,8 +339,7 @@ Py_ssize_t unfold_subject(Span value, unsigned char *out)
     return to - out;
 }
 
-/* The subject, unfolded and decoded as _headers.decode_header does; its bytes where there may be encoded words, or it
- * isn't UTF-8. */
+/* The subject, unfolded and decoded like decode_header; its bytes if it may have encoded words or isn't UTF-8. */
 static PyObject *mail_subject(Span value)
 {
     if (!value.size)
@@ -371,7 +369,7 @@ MailStatus read_whole(MailReader *r, const char *data, Py_ssize_t size, const Ma
     r->size = 0;
     r->n_plain = 0;
     r->started = r->truncated = false;
-    /* a mail without \n at its start may have line ends of old */
+    /* a message without \n at its start may have lone \r as line ends */
     if (size > limits->bytes || !memchr(data, '\n', size < 65536 ? (size_t)size : 65536))
         return MAIL_OTHER;
     MailStatus status = read_part(r, r->base, r->base + size, 0, false, head);
@@ -410,10 +408,9 @@ static PyObject *mail_result(const MailReader *r, const MailHead *head)
 
 PyDoc_STRVAR(read_mail_doc,
              "read_mail(raw, bytes, parts, depth, headers, header_length, decoded, flags, fallback, helpers, /)\n--\n\n"
-             "Subject, text, attachments, whether parts were left out, header block and Message-ID of a mail; None for "
-             "one that goes over\n"
-             "another limit or is unusual, which is left to the reader in Python. A subject that may hold encoded "
-             "words is given as its bytes. Helpers: known content types and\n"
+             "Return subject, text, attachments, whether parts were left out, header block and Message-ID of a "
+             "message; None for a message that exceeds another limit or is unusual, which is left to the reader in "
+             "Python. A subject that may have encoded words is returned as bytes. Helpers: known content types and "
              "the functions content_kind, decode_text, decode_base64, filename of _headers.");
 
 static PyObject *read_mail(PyObject *module, PyObject *const *args, Py_ssize_t n)
@@ -431,7 +428,7 @@ static PyObject *read_mail(PyObject *module, PyObject *const *args, Py_ssize_t n
     if (PyBytes_AsStringAndSize(args[0], &data, &size) < 0)
         return NULL;
     for (int k = 0; k < 7; k++) {
-        limit[k] = PyNumber_AsSsize_t(args[k + 1], NULL); /* clipped: a limit may be any whole number */
+        limit[k] = PyNumber_AsSsize_t(args[k + 1], NULL); /* clipped to the range: a limit may be any integer */
         if (limit[k] == -1 && PyErr_Occurred())
             return NULL;
         if (limit[k] < 0) {

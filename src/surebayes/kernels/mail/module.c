@@ -1,13 +1,13 @@
-/* The mail kernel of surebayes: bytes of a mail -> its parts as text, header fields, header tokens.
+/* The mail kernel of surebayes: bytes of a message -> text of its parts, header fields, header tokens.
  *
- * Each byte of the input is looked at a bounded number of times. The same names and signatures in Python
- * are in surebayes.mail.readers; the tests run both on the same input and compare.
+ * Each byte of the input is read a bounded number of times. surebayes.mail.readers has the same functions in Python;
+ * the tests run both on the same input and compare.
  */
 #include "header_tables.h"
 #include "html.h"
 #include "module.h"
 
-/* How the names of fields start that a filter adds: a tuple of bytes. */
+/* Prefixes of the field names that filters add: a tuple of bytes. */
 static int add_filter_fields(PyObject *module)
 {
     PyObject *names = PyTuple_New(FILTER_FIELDS);

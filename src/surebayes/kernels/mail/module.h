@@ -1,4 +1,4 @@
-/* What the module is made of: functions, each defined in the file that has its name. */
+/* The functions of the module, each defined in the file of its name. */
 #ifndef SUREBAYES_MAIL_MODULE_H
 #define SUREBAYES_MAIL_MODULE_H
 

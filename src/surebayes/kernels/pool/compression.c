@@ -1,9 +1,8 @@
-/* Content that the journal keeps, compressed as a block of LZ4: more room than zlib takes, a sixth of its time.
+/* Compression of the journal's content as an LZ4 block: larger than with zlib, in a sixth of the time.
  *
- * The block is as lz4_Block_format.md of the LZ4 project describes it: sequences of a token (how many literals, how
- * long a match), the literals, how far back the match is, and more bytes for lengths that the token has no room for.
- * The last five bytes are literals, and no match begins in the last twelve. Before the block come a mark and the size
- * of what is in it.
+ * The format is lz4_Block_format.md of the LZ4 project: sequences of a token (the numbers of literals and of matching
+ * bytes), the literals, the distance of the match, and further bytes of lengths that exceed the token. The last five
+ * bytes are literals, and no match begins in the last twelve. A mark and the unpacked size precede the block.
  */
 #include "../gil.h"
 #include "pool.h"
@@ -17,7 +16,7 @@ enum {
     LEAST_BITS = 8,
     MOST_BITS = 13,
     ROOM_TO_SPARE = 32,
-    PATIENCE = 5 /* after so many (as a power of two) places without a match, the steps grow by one */
+    PATIENCE = 5 /* the step grows by one after 2^PATIENCE places without a match */
 };
 static const uint8_t MARK = 'L';
 
@@ -28,7 +27,7 @@ static uint64_t two_words(const uint8_t *p)
     return v;
 }
 
-/* ------------------------------------------------------------------------------------------------ to a block */
+/* ------------------------------------------------------------------------------------------------ compression */
 
 static uint8_t *put_length(uint8_t *out, size_t rest)
 {
@@ -38,14 +37,14 @@ static uint8_t *put_length(uint8_t *out, size_t rest)
     return out;
 }
 
-/* So many literals, then a match so far back of a length; 0 for none, at the end. */
+/* Write literals, then a match of a length at a distance back; length 0 without a match, at the end. */
 static uint8_t *put_sequence(uint8_t *out, const uint8_t *from, size_t literals, size_t back, size_t length)
 {
     uint8_t *token = out++;
     *token = (uint8_t)((literals < 15 ? literals : 15) << 4);
     if (literals >= 15)
         out = put_length(out, literals - 15);
-    if (literals <= 16 && literals + length + LAST_LITERALS >= 16 && length) /* so many can be read, and written */
+    if (literals <= 16 && literals + length + LAST_LITERALS >= 16 && length) /* 16 bytes can be read and written */
         memcpy(out, from, 16);
     else
         memcpy(out, from, literals);
@@ -61,7 +60,7 @@ static uint8_t *put_sequence(uint8_t *out, const uint8_t *from, size_t literals,
     return out;
 }
 
-/* How many bytes are the same at two places, up to an end. */
+/* The number of equal bytes at two places, up to an end. */
 static size_t common(const uint8_t *a, const uint8_t *b, const uint8_t *end)
 {
     const uint8_t *start = a;
@@ -90,7 +89,7 @@ static uint8_t *put_block(const uint8_t *data, size_t n, uint8_t *out, uint32_t 
     int bits = table_bits(n);
     size_t from = 0, at = 1, missed = 1 << PATIENCE;
     memset(table, 0, sizeof *table << bits);
-    /* by six bytes: shorter matches save little and cost as much */
+    /* six bytes: shorter matches save little and take as long */
 #define SLOT(place) ((two_words(data + (place)) << 16) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - bits))
     while (at + LAST_MATCH <= n) {
         uint64_t slot = SLOT(at);
@@ -119,13 +118,13 @@ typedef struct {
     size_t size;
 } Part;
 
-/* A content: parts that follow each other, and what becomes of it. */
+/* A content: consecutive parts, and the result. */
 typedef struct {
     const Part *parts;
     size_t n, size, packed;
 } Content;
 
-/* The memory of a part: bytes, or str of ASCII alone; -1 with an exception. */
+/* The memory of a part: bytes, or an ASCII str; -1 with an exception. */
 static int part_open(Part *part, PyObject *from)
 {
     char *data = NULL;
@@ -141,7 +140,7 @@ static int part_open(Part *part, PyObject *from)
     return data ? 0 : -1;
 }
 
-/* Take over a content, and its parts at `parts`, which has room for them. */
+/* Read a content and its parts into `parts`, which has room for them. */
 static int content_open(Content *content, PyObject *from, Part *parts)
 {
     content->parts = parts;
@@ -162,7 +161,7 @@ static int content_open(Content *content, PyObject *from, Part *parts)
     return 0;
 }
 
-/* A content in one piece: its one part, or all of them copied to `scratch`. */
+/* A content in one piece: its only part, or a copy of all parts in `scratch`. */
 static const uint8_t *in_one_piece(const Content *content, uint8_t *scratch)
 {
     size_t size = 0;
@@ -173,7 +172,7 @@ static const uint8_t *in_one_piece(const Content *content, uint8_t *scratch)
     return scratch;
 }
 
-/* Compress contents one after the other, each after a prefix. */
+/* Compress each content, after a prefix. */
 static void put_contents(Content *all, Py_ssize_t n, const char *prefix, size_t n_prefix, uint8_t *scratch,
                          uint8_t *out)
 {
@@ -190,7 +189,7 @@ static void put_contents(Content *all, Py_ssize_t n, const char *prefix, size_t 
     }
 }
 
-/* What was compressed, as bytes; or as bytearrays, with the checksum of each. */
+/* The results as bytes; or as bytearrays, with their checksums. */
 static PyObject *packed_objects(const Content *all, Py_ssize_t n, const uint8_t *packed, int as_bodies)
 {
     PyObject *result = PyList_New(n), *checks = as_bodies && result ? PyList_New(n) : NULL;
@@ -213,10 +212,9 @@ static PyObject *packed_objects(const Content *all, Py_ssize_t n, const uint8_t 
 
 const char compress_doc[] =
     "compress(contents, prefix=None)\n--\n\n"
-    "Each of a list of contents compressed: a mark, its size as uint32, and a block of LZ4. A content is bytes, or a "
-    "tuple of parts that\n"
-    "follow each other: bytes, and str of ASCII. With a prefix two lists: bytearrays that begin with it, and their "
-    "CRC-32.";
+    "Compress a list of contents: each becomes a mark, its size as uint32, and an LZ4 block. A content is "
+    "bytes, or a tuple of consecutive parts: bytes and ASCII str. With a prefix, return two lists: "
+    "bytearrays that begin with it, and their CRC-32.";
 PyObject *pool_compress(PyObject *module, PyObject *args)
 {
     PyObject *contents, *prefix_given = Py_None, *result = NULL, *held = NULL;
@@ -231,7 +229,7 @@ PyObject *pool_compress(PyObject *module, PyObject *args)
     uint8_t *packed = NULL, *scratch = NULL;
     Part *parts = NULL;
     Content *all = calloc((size_t)n + 1, sizeof *all);
-    held = PyList_GetSlice(contents, 0, n); /* what others do to the list is nothing to us */
+    held = PyList_GetSlice(contents, 0, n); /* a copy: other threads may change the list */
     for (Py_ssize_t i = 0; held && i < n; i++) {
         PyObject *from = PyList_GetItem(held, i);
         n_parts += PyTuple_Check(from) ? (size_t)PyTuple_Size(from) : 1;
@@ -267,9 +265,9 @@ done:
     return result;
 }
 
-/* ------------------------------------------------------------------------------------------------ from a block */
+/* ------------------------------------------------------------------------------------------------ decompression */
 
-/* Read a length that the token had no room for; NULL where the block ends in it. */
+/* Read the rest of a length that exceeds the token; NULL if the block ends inside. */
 static const uint8_t *get_length(const uint8_t *in, const uint8_t *end, size_t *length)
 {
     uint8_t more = 255;
@@ -316,8 +314,9 @@ static int get_block(const uint8_t *in, const uint8_t *end, uint8_t *out, size_t
     return -1; /* the last sequence has no match */
 }
 
-const char decompress_doc[] = "decompress(packed, most)\n--\n\nWhat `compress` packed; ValueError where it can't be "
-                              "that, or has more than `most` bytes.";
+const char decompress_doc[] =
+    "decompress(packed, most)\n--\n\n"
+    "Unpack the result of `compress`; ValueError for anything else, or for more than `most` bytes.";
 PyObject *pool_decompress(PyObject *module, PyObject *args)
 {
     const char *packed;
@@ -336,6 +335,6 @@ PyObject *pool_decompress(PyObject *module, PyObject *args)
             Py_CLEAR(result);
     }
     if (!result && !PyErr_Occurred())
-        PyErr_SetString(PyExc_ValueError, "it is no block of LZ4 of the size that it names");
+        PyErr_SetString(PyExc_ValueError, "it is not an LZ4 block of the size in its head");
     return result;
 }

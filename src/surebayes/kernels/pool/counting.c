@@ -1,21 +1,21 @@
-/* Many documents counted at once, as the entries of a table.
+/* Counting of many documents at once, into the entries of a table.
  *
- * A document's columns ascend. So the counts of some columns at a time, which fit into the cache, are added up over all
- * documents, each read on from where it was left: nothing is looked up, and entries come in their order.
+ * A document's columns ascend. So a range of columns that fits into the cache is counted over all documents, then the
+ * next range, each document read on from its last position: no lookups, and the entries come in order.
  */
 #include "pool.h"
 
-enum { DOCUMENTS_AHEAD = 8, COUNTS = 1 << 17 /* that fit into the cache */ };
+enum { DOCUMENTS_AHEAD = 8, COUNTS = 1 << 17 /* these fit into the cache */ };
 
 typedef struct {
     const int32_t *at, *end;
     size_t label;
 } Document;
 
-/* Documents, and what they come to. */
+/* Documents, and their totals. */
 typedef struct {
     Document *documents;
-    size_t n, total; /* and the columns of all of them */
+    size_t n, total; /* total: the columns of all documents */
     Buffers **buffers;
     size_t n_batches;
     int64_t *totals; /* by class */
@@ -25,7 +25,7 @@ typedef struct {
     uint32_t key, value;
 } Entry;
 
-/* Entries as they are made, and the guide to them. */
+/* Entries under construction, and their guide. */
 typedef struct {
     PyObject *entries, *guided; /* bytearrays */
     Entry *start, *next;
@@ -69,7 +69,7 @@ static int add_batch(Documents *d, PyObject *batch, size_t classes)
     }
     d->total += rows.total;
     if (!good)
-        PyErr_SetString(PyExc_ValueError, "there must be one label below the number of classes a document");
+        PyErr_SetString(PyExc_ValueError, "each document needs one label below the number of classes");
     return good ? 0 : -1;
 }
 
@@ -97,7 +97,7 @@ static void documents_close(Documents *d)
     free(d->buffers), free(d->documents), free(d->totals);
 }
 
-/* Add the columns from `first` on, so many, of all documents to their counts, which lie by key. */
+/* Add `many` columns from `first` on of all documents to the counts, which are indexed by key. */
 static ALWAYS_INLINE void count_part(Documents *d, uint32_t first, uint32_t many, int32_t *counts, const int bits)
 {
     for (size_t i = 0; i < d->n; i++) {
@@ -110,7 +110,7 @@ static ALWAYS_INLINE void count_part(Documents *d, uint32_t first, uint32_t many
         int32_t *const own = counts + document->label;
         for (; at < end; at++) {
             const uint32_t column = (uint32_t)*at - first;
-            if (column >= many) /* of a later part, or out of order: then it is never reached */
+            if (column >= many) /* of a later range, or out of order and never counted */
                 break;
             own[(size_t)column << bits]++;
         }
@@ -118,7 +118,7 @@ static ALWAYS_INLINE void count_part(Documents *d, uint32_t first, uint32_t many
     }
 }
 
-/* Which of 32 numbers are not 0, as bits. */
+/* The positions of nonzero numbers among 32, as bits. */
 #ifdef __SSE2__
 #include <emmintrin.h>
 static inline uint32_t not_zero(const int32_t *numbers)
@@ -157,7 +157,7 @@ static inline size_t lowest_bit(uint32_t bits)
 #endif
 }
 
-/* Make entries of the counts of so many keys, a multiple of 32, from `first` on, and an exact guide to them. */
+/* Append the entries, and the exact guide, of the counts of a multiple of 32 keys from `first` on. */
 static void put_part(Entries *e, const int32_t *counts, uint64_t first, size_t many, int bits)
 {
     for (size_t from = 0; from < many; from += 32) {
@@ -217,7 +217,7 @@ done:
     return result;
 }
 
-/* Count all of the columns; 0, or -1 where those of a document don't ascend or lie beyond the width. */
+/* Count all columns; return 0, or -1 if those of a document don't ascend or exceed the width. */
 static ALWAYS_INLINE int count_all(Documents *d, Entries *entries, int sets, int32_t *counts, size_t width,
                                    const int bits)
 {
@@ -237,13 +237,13 @@ static ALWAYS_INLINE int count_all(Documents *d, Entries *entries, int sets, int
     return 0;
 }
 
-const char count_doc[] = "count(learnt, more, width, classes)\n--\n\n"
-                         "The counts of documents by column and class: (entries as a file has them, the guide to them, "
-                         "how many columns, [columns of\n"
-                         "all documents, by class]) of those `learnt`, and the same of these and `more`.\n\n"
-                         "learnt, more: lists of batches, each (rows, the class of each document as int64, which of "
-                         "them are meant or None). ValueError\n"
-                         "where the columns of a document don't ascend.";
+const char count_doc[] =
+    "count(learnt, more, width, classes)\n--\n\n"
+    "Count documents by column and class: (entries in the format of a file, their guide, the number of "
+    "columns, [columns of all documents, by class]) of the `learnt` documents, and the same of these plus "
+    "`more`.\n\n"
+    "learnt, more: lists of batches, each (rows, the class of each document as int64, the selected "
+    "documents or None). ValueError if the columns of a document don't ascend.";
 PyObject *pool_count(PyObject *module, PyObject *args)
 {
     PyObject *lists[2], *results[2] = {NULL, NULL}, *result = NULL;
@@ -256,7 +256,7 @@ PyObject *pool_count(PyObject *module, PyObject *args)
     const int bits = key_bits(classes < 1 ? 1 : (size_t)classes);
     if (classes < 1 || classes > COUNTS || width < 1 || width > INT32_MAX ||
         (uint64_t)width << bits > (uint64_t)1 << 32) {
-        PyErr_SetString(PyExc_ValueError, "so many columns and values don't fit into keys of 32 bits");
+        PyErr_SetString(PyExc_ValueError, "keys of 32 bits are too small for these columns and values");
         return NULL;
     }
     int32_t *counts = calloc(COUNTS, sizeof *counts);
@@ -267,7 +267,7 @@ PyObject *pool_count(PyObject *module, PyObject *args)
     for (int i = 0; i < 2; i++)
         if (documents_open(&documents[i], lists[i], (size_t)classes) < 0)
             goto done;
-    const int sets = documents[1].n ? 2 : 1; /* without more documents both are the same */
+    const int sets = documents[1].n ? 2 : 1; /* without more documents both sets are equal */
     for (int i = 0; i < sets; i++)
         if (entries_open(&entries[i], documents[0].total + (i ? documents[1].total : 0), (size_t)width,
                          (size_t)classes) < 0)

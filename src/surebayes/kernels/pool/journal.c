@@ -1,9 +1,9 @@
-/* Checksums of the journal's rows: of each, from the encoding of its values in docs/format.md, and the running one. */
+/* Checksums of journal rows, of the encoding in docs/format.md: one per row, and the running one. */
 #include "pool.h"
 
-enum { HEADER = 5, NUMBER = 8 }; /* a tag and a size, and a number */
+enum { HEADER = 5, NUMBER = 8 }; /* sizes of a tag with a length, and of a number */
 
-/* The checksum with a tag and 8 bytes more, the lowest first. */
+/* Extend the checksum by a tag and 8 bytes, lowest first. */
 static uint32_t with_number(uint32_t check, char tag, uint64_t bits)
 {
     uint8_t encoded[1 + NUMBER] = {(uint8_t)tag};
@@ -12,7 +12,7 @@ static uint32_t with_number(uint32_t check, char tag, uint64_t bits)
     return crc32_on(check, encoded, sizeof encoded);
 }
 
-/* The checksum with a tag, a size and so many bytes more; -1 with an exception. */
+/* Extend the checksum by a tag, a size and that many bytes; -1 with an exception. */
 static int64_t with_bytes(uint32_t check, char tag, const char *data, Py_ssize_t size)
 {
     if (size > UINT32_MAX) {
@@ -25,8 +25,8 @@ static int64_t with_bytes(uint32_t check, char tag, const char *data, Py_ssize_t
     return crc32_on(crc32_on(check, header, HEADER), (const uint8_t *)data, (size_t)size);
 }
 
-/* The checksum with one value more; -1 with an exception. Types are exact: what looks alike may be read back as
- * something else. */
+/* Extend the checksum by a value; -1 with an exception. Types are exact, since equal values of other types may be read
+ * back differently. */
 static int64_t with_value(uint32_t check, PyObject *value)
 {
     PyObject *type = (PyObject *)Py_TYPE(value);
@@ -71,7 +71,7 @@ static int64_t row_check(PyObject *row)
     return check;
 }
 
-/* Put a number into a list; -1 with an exception. */
+/* Store a number in a list; -1 with an exception. */
 static int set_number(PyObject *list, Py_ssize_t place, uint32_t number)
 {
     PyObject *value = PyLong_FromUnsignedLong(number);
@@ -80,9 +80,8 @@ static int set_number(PyObject *list, Py_ssize_t place, uint32_t number)
 
 const char row_checks_doc[] =
     "row_checks(rows, chain)\n--\n\n"
-    "The checksums of rows of the journal, tuples of None, int, float, str and bytes, and the running checksum after "
-    "each,\n"
-    "which is `chain` before: two lists.";
+    "Return two lists: the checksums of journal rows, which are tuples of None, int, float, str and "
+    "bytes, and the running checksum after each, starting from `chain`.";
 PyObject *pool_row_checks(PyObject *module, PyObject *args)
 {
     PyObject *rows;

@@ -1,4 +1,4 @@
-/* Stacks of tables one above the other: how many columns one has that the other lacks. */
+/* Stacks of tables on top of each other: the number of columns of one that the other is missing. */
 #include "pool.h"
 
 enum { PART = 256 };
@@ -15,22 +15,22 @@ static int open_sums(Stack *stack, Buffers *buffers, PyObject *sums, int64_t *cl
     return opened;
 }
 
-/* Some columns of a stack: their counts, and what is needed to find them. */
+/* A range of columns of a stack: their counts, and the state of the search. */
 typedef struct {
     int32_t columns[PART], *found;
     int64_t *sums;
-    uint8_t seen[PART], here[PART]; /* whether a table before the one that is gone through has counts, and this one */
+    uint8_t seen[PART], here[PART]; /* whether an earlier table has counts, and whether the current one has */
     size_t n;
 } Part;
 
-/* Add up the counts of the part's columns; 0, or -1 where a block is damaged. Mark those that the table `current` has
- * counts of, and those that tables before it have. */
+/* Add up the counts of the part's columns; return 0, or -1 if a block is damaged. Mark the columns with counts in the
+ * table `current`, and those with counts in earlier tables. */
 static int add_up(Stack *s, size_t classes, Part *part, size_t current)
 {
     const size_t values = part->n * classes;
     memset(part->sums, 0, values * sizeof *part->sums);
     for (size_t i = 0; i < s->n; i++) {
-        /* a table may be narrower than the columns of another: it has none of those beyond */
+        /* a table may be narrower than another one: it has no counts beyond its width */
         size_t within = part->n;
         while (within && (size_t)part->columns[within - 1] >= s->tables[i].width)
             within--;
@@ -57,7 +57,7 @@ static int has_documents(const int64_t *row, size_t classes)
     return 0;
 }
 
-/* How many columns of a part the upper stack has and the lower one lacks; -1 where a block is damaged. */
+/* The number of columns of a part that the upper stack has and the lower one is missing; -1 if a block is damaged. */
 static int64_t count_part(Stack *upper, Stack *lower, size_t classes, size_t table, Part *part, uint8_t *is_alive)
 {
     int64_t count = 0;
@@ -74,7 +74,7 @@ static int64_t count_part(Stack *upper, Stack *lower, size_t classes, size_t tab
     return count;
 }
 
-/* Fill a part with the next columns of a table, from `at` on: a column of one in memory, an entry of one in a file. */
+/* Fill a part with the next columns of a table from `at` on, a column of a table in memory or an entry of a file. */
 static size_t next_part(const Table *t, size_t at, Part *part)
 {
     part->n = 0;
@@ -104,7 +104,7 @@ static int is_ascending(const Part *part)
     return 1;
 }
 
-/* What is wrong, or NULL. */
+/* Return the error, or NULL. */
 static const char *count_lacking(Stack *upper, Stack *lower, size_t classes, Part *part, int64_t *count)
 {
     uint8_t is_alive[PART];
@@ -123,13 +123,13 @@ static const char *count_lacking(Stack *upper, Stack *lower, size_t classes, Par
     return NULL;
 }
 
-const char lacking_doc[] = "lacking(upper, lower)\n--\n\n"
-                           "How many columns have documents in `upper` and none in `lower`.\n\n"
-                           "Both: stack (a list of (table, weight), whose counts add up) and classes.";
-PyObject *pool_lacking(PyObject *module, PyObject *args)
+const char count_missing_doc[] = "count_missing(upper, lower)\n--\n\n"
+                                 "Count the columns with documents in `upper` and none in `lower`.\n\n"
+                                 "Both have stack (a list of (table, weight), whose counts are added) and classes.";
+PyObject *pool_count_missing(PyObject *module, PyObject *args)
 {
     PyObject *given[2];
-    if (!PyArg_ParseTuple(args, "OO:lacking", &given[0], &given[1]))
+    if (!PyArg_ParseTuple(args, "OO:count_missing", &given[0], &given[1]))
         return NULL;
     Buffers *buffers = calloc(1, sizeof *buffers);
     Part *part = calloc(1, sizeof *part);
@@ -142,7 +142,7 @@ PyObject *pool_lacking(PyObject *module, PyObject *args)
     int good = open_sums(&upper, buffers, given[0], &classes[0]) == 0 &&
                open_sums(&lower, buffers, given[1], &classes[1]) == 0;
     if (good && classes[0] != classes[1]) {
-        PyErr_SetString(PyExc_ValueError, "the two have not the same classes");
+        PyErr_SetString(PyExc_ValueError, "the two have different numbers of classes");
         good = 0;
     }
     if (good) {

@@ -1,11 +1,8 @@
-/* The kernel of the pool: documents' columns against tables of counts, learning them and the opinions of experts on
- * them.
+/* The kernel of the pool: counts of columns in tables, and the opinions of experts.
  *
- * tables.c has the tables, in memory and in a file, counting.c makes some of many documents at once, stack.c has those
- * that add up; score.c scores documents;
- * svm.c fits second stages; packing.c rows of the journal and hashed tokens, compression.c what
- * the journal keeps of a document. `reference/pool.py` is all of it in Python;
- * keep them equal, to the last bit of a score.
+ * tables.c: tables in memory and in files; counting.c: tables from many documents at once; stack.c: stacks of tables;
+ * score.c: scores of documents; svm.c: second stages; packing.c: packed columns and hashed tokens; compression.c:
+ * content of journal rows. `reference/pool.py` is the same in Python; keep them equal to the last bit of a score.
  */
 #include "pool.h"
 
@@ -46,7 +43,7 @@ void *buffers_attr(Buffers *buffers, PyObject *object, const char *name, size_t 
     if (!from)
         return NULL;
     void *result = buffers_add(buffers, from, item, writable, count, name);
-    Py_DECREF(from); /* the buffer holds it */
+    Py_DECREF(from); /* the buffer keeps a reference */
     return result;
 }
 
@@ -69,7 +66,7 @@ int whole_attr(PyObject *object, const char *name, int64_t low, int64_t high, in
 
 static int outside(void)
 {
-    PyErr_SetString(PyExc_ValueError, "a document or a column lies outside of what was given");
+    PyErr_SetString(PyExc_ValueError, "a document or a column is out of range");
     return -1;
 }
 
@@ -124,12 +121,12 @@ int rows_open(Rows *rows, Buffers *buffers, PyObject *from, PyObject *which, uin
     return beyond ? outside() : 0;
 }
 
-/* A mapped file that is cut short by somebody else can't be read on; the process can only end, and say that it has to
- * be tried again. */
+/* Reading a mapped file that another process has truncated raises SIGBUS: the process can only end with the exit code
+ * for "try again". */
 #ifndef _WIN32
 static void end_after_bus_error(int number)
 {
-    static const char sentence[] = "surebayes: a file of the model was cut short while it was read; try again\n";
+    static const char sentence[] = "surebayes: a file of the model was truncated while being read; try again\n";
     (void)number;
     if (write(2, sentence, sizeof sentence - 1) < 0)
         _exit(75);
@@ -137,8 +134,9 @@ static void end_after_bus_error(int number)
 }
 #endif
 
-static const char end_on_bus_error_doc[] = "end_on_bus_error()\n--\n\nEnd the process with the exit code 75, not by a "
-                                           "signal, when a mapped file is cut short.";
+static const char end_on_bus_error_doc[] =
+    "end_on_bus_error()\n--\n\n"
+    "Make the process exit with code 75, instead of dying from a signal, when a mapped file is truncated.";
 
 static PyObject *pool_end_on_bus_error(PyObject *module, PyObject *nothing)
 {
@@ -169,7 +167,7 @@ static PyMethodDef functions[] = {
     {"merge", pool_merge, METH_VARARGS, merge_doc},
     {"score", (PyCFunction)(void (*)(void))pool_score, METH_VARARGS | METH_KEYWORDS, score_doc},
     {"weigh", (PyCFunction)(void (*)(void))pool_weigh, METH_VARARGS | METH_KEYWORDS, weigh_doc},
-    {"lacking", pool_lacking, METH_VARARGS, lacking_doc},
+    {"count_missing", pool_count_missing, METH_VARARGS, count_missing_doc},
     {"separate", pool_separate, METH_VARARGS, separate_doc},
     {"pack_views", pool_pack_views, METH_O, pack_views_doc},
     {"unpack_columns", pool_unpack_columns, METH_VARARGS, unpack_columns_doc},

@@ -1,12 +1,12 @@
-/* Rows of the journal, packed; and hashed tokens. */
+/* Packed columns of journal rows, and hashed tokens. */
 #include "../hashing.h"
 #include "pool.h"
 
 /* ------------------------------------------------------------------------------------------------ rows of the journal
  */
 
-/* Ascending columns as gaps of two bytes; 65535 stands for so many more, and go on. How many there will be, -1 if not
- * ascending. */
+/* The number of two-byte gaps for ascending columns, where 65535 means "add it and read on"; -1 if they don't
+ * ascend. */
 static Py_ssize_t packed_words(const uint8_t *p, size_t n)
 {
     size_t words = n;
@@ -37,8 +37,9 @@ static uint8_t *pack_words(const uint8_t *p, size_t n, uint8_t *out)
 }
 
 const char pack_views_doc[] =
-    "pack_views(views)\n--\n\nThe columns of each view, ascending uint32, as gaps of two bytes; 65535\n"
-    "stands for so many more, and go on. Before each view how many such words it takes: uint32.";
+    "pack_views(views)\n--\n\n"
+    "Pack the columns of each view, ascending uint32, as gaps of two bytes; 65535 means 'add it and read "
+    "on'. Each view is preceded by its number of words as uint32.";
 PyObject *pool_pack_views(PyObject *module, PyObject *views)
 {
     PyObject *result = NULL;
@@ -80,8 +81,9 @@ done:
     return result;
 }
 
-const char unpack_columns_doc[] = "unpack_columns(packed, start, words)\n--\n\nWhat pack_views wrote as so many words "
-                                  "of a view, from a byte on: ascending uint32.";
+const char unpack_columns_doc[] =
+    "unpack_columns(packed, start, words)\n--\n\n"
+    "Read the columns of a view from the result of pack_views: `words` words from a byte on.";
 PyObject *pool_unpack_columns(PyObject *module, PyObject *args)
 {
     Py_buffer view;
@@ -112,8 +114,9 @@ done:
 
 /* ------------------------------------------------------------------------------------------------ hashed tokens */
 
-const char hash_tokens_doc[] = "hash_tokens(tokens, width)\n--\n\nThe columns of a list of bytes, as scikit-learn's "
-                               "HashingVectorizer has them: uint32.";
+const char hash_tokens_doc[] =
+    "hash_tokens(tokens, width)\n--\n\n"
+    "Return the columns of a list of bytes as uint32, equal to those of scikit-learn's HashingVectorizer.";
 PyObject *pool_hash_tokens(PyObject *module, PyObject *args)
 {
     PyObject *tokens;
@@ -138,8 +141,10 @@ PyObject *pool_hash_tokens(PyObject *module, PyObject *args)
     return result;
 }
 
-const char hash_listed_doc[] = "hash_listed(listed, width)\n--\n\nThe columns of tokens that lie one after the other, "
-                               "each after its size as uint16: as `hash_tokens` of a list.";
+const char hash_listed_doc[] =
+    "hash_listed(listed, width)\n--\n\n"
+    "Return the columns of concatenated tokens, each after its size as uint16; equal to `hash_tokens` of "
+    "a list.";
 PyObject *pool_hash_listed(PyObject *module, PyObject *args)
 {
     const char *listed;
@@ -154,7 +159,7 @@ PyObject *pool_hash_listed(PyObject *module, PyObject *args)
         n++;
     if (at != size || width < 1 || width > 0x7FFFFFFF) {
         PyErr_SetString(PyExc_ValueError,
-                        at == size ? "width must be between 1 and 2147483647" : "the last token is cut short");
+                        at == size ? "width must be between 1 and 2147483647" : "the last token is truncated");
         return NULL;
     }
     PyObject *result = PyBytes_FromStringAndSize(NULL, 4 * n);

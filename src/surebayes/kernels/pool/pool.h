@@ -1,5 +1,4 @@
-/* What the files of the pool's kernel share: buffers that come in, tables of counts, and where their columns are looked
- * up. */
+/* Shared declarations of the pool's kernel: input buffers, tables of counts, lookups. */
 #ifndef SUREBAYES_POOL_H
 #define SUREBAYES_POOL_H
 
@@ -45,7 +44,7 @@ static inline uint32_t word(const uint8_t *p)
     return v;
 }
 
-/* ------------------------------------------------------------------------------------------------ what comes in */
+/* ------------------------------------------------------------------------------------------------ input */
 
 enum { MOST_BUFFERS = 256 };
 
@@ -56,26 +55,26 @@ typedef struct {
 } Buffers;
 
 HIDDEN void buffers_close(Buffers *buffers);
-/* The memory of an array of items of so many bytes, and how many there are; NULL with an exception. */
+/* The memory of an array with items of a given size, and their number; NULL with an exception. */
 HIDDEN void *buffers_add(Buffers *buffers, PyObject *from, size_t item, int writable, size_t *count, const char *name);
-/* The same of an attribute of an object. */
+/* The same for an attribute of an object. */
 HIDDEN void *buffers_attr(Buffers *buffers, PyObject *object, const char *name, size_t item, int writable,
                           size_t *count);
-/* A whole number of an attribute, from `low` to `high`; -1 with an exception. */
+/* An integer attribute from `low` to `high`; -1 with an exception. */
 HIDDEN int whole_attr(PyObject *object, const char *name, int64_t low, int64_t high, int64_t *value);
 
-/* The distinct columns of documents: document d has columns[indptr[d]:indptr[d + 1]], ascending. `which` of them are
- * meant. */
+/* The distinct columns of documents: document d has columns[indptr[d]:indptr[d + 1]], ascending. `which` selects
+ * documents. */
 typedef struct {
     const int64_t *indptr, *which;
     const int32_t *columns;
-    const uint32_t *times; /* how often, or NULL */
+    const uint32_t *times; /* numbers of occurrences, or NULL */
     size_t n_columns, n_documents, n_which, longest, total;
 } Rows;
 
-/* Take rows over, the columns unseen; -1 with an exception. */
+/* Read rows without checking the columns; -1 with an exception. */
 HIDDEN int rows_open_unseen(Rows *rows, Buffers *buffers, PyObject *from, PyObject *which);
-/* Take rows over and check them against the width of what they are looked up in; -1 with an exception. */
+/* Read rows and check the columns against a width; -1 with an exception. */
 HIDDEN int rows_open(Rows *rows, Buffers *buffers, PyObject *from, PyObject *which, uint64_t width);
 
 static inline int64_t rows_at(const Rows *rows, size_t i)
@@ -85,39 +84,39 @@ static inline int64_t rows_at(const Rows *rows, size_t i)
 
 /* ------------------------------------------------------------------------------------------------ tables */
 
-/* Values by column: counts of documents by class, or what a second stage keeps of a column.
+/* Values by column: counts of documents by class, or the parameters of a second stage.
  *
  * In memory: place has for each column 1 + its row in `values`, or 0; a row has `each` values of 4 bytes.
- * In a file: sorted entries {key, value} of 4 bytes each, the key column << bits | which value; only values other than
- * 0 are there. Every BLOCK bytes have a CRC-32 in an array of their own, and the fences are the first key of every
- * block. Entries that are known to be right may have a guide: see `guide`.
+ * In a file: sorted entries {key, value} of 4 bytes each, for nonzero values, with the key column << bits | index of
+ * the value. A separate array has the CRC-32 of every BLOCK bytes; the fences are the first key of every block.
+ * Verified entries may have a guide: see `guide`.
  */
 typedef struct {
     int32_t *place, *values;
     size_t width, rows;
-    const uint8_t *entries, *fences, *entry_crcs, *fence_crcs; /* may lie anywhere: read through memcpy */
+    const uint8_t *entries, *fences, *entry_crcs, *fence_crcs; /* unaligned: read through memcpy */
     const uint8_t *guide;                                      /* or NULL */
-    uint32_t guide_shift;                                      /* EXACT: it says for every key where its entry is */
+    uint32_t guide_shift;                                      /* EXACT: the guide locates the entry of every key */
     size_t n, blocks, guides;
-    uint8_t *checked; /* blocks of entries, then of fences, whose checksum is known to be right */
+    uint8_t *checked; /* blocks of entries, then of fences, with a verified checksum */
     size_t each;
     int bits, in_file;
 } Table;
 
 HIDDEN int table_open(Table *table, Buffers *buffers, PyObject *from, size_t each, int writable);
-/* The bits of a key that name the value. */
+/* The bits of a key for the index of the value. */
 HIDDEN int key_bits(size_t each);
-/* The values of n columns, `each` to a column; -1 where a block of a file is damaged. */
+/* The values of n columns, `each` per column; -1 if a block of a file is damaged. */
 HIDDEN int table_gather(Table *table, const int32_t *columns, size_t n, int32_t *out);
 /* Whether a block of the entries of a table in a file matches its checksum. */
 HIDDEN int table_block(Table *table, size_t block);
 HIDDEN extern const char table_damaged[];
 
-/* A guide with this shift has for every 32 keys a word of bits, one for each key that there is, and the number of the
- * first of their entries. */
+/* A guide with this shift has for every 32 keys a word with a bit per existing key, and the number of their first
+ * entry. */
 enum { EXACT = 32 };
 
-/* How many bits of a word are set; by the processor's own instruction where the caller knows that it has one. */
+/* The number of set bits of a word; with the processor's instruction if the caller knows that it exists. */
 static ALWAYS_INLINE uint32_t bits_in(uint32_t x, const int by_instruction)
 {
 #ifdef COUNTS_BITS
@@ -131,12 +130,12 @@ static ALWAYS_INLINE uint32_t bits_in(uint32_t x, const int by_instruction)
     return ((x + (x >> 4)) & 0x0F0F0F0Fu) * 0x01010101u >> 24;
 }
 
-/* Which values of a column an exact guide has, as bits; the number of the first one's entry. */
+/* The existing values of a column by an exact guide, as bits, and the number of the first entry. */
 static ALWAYS_INLINE uint32_t guided_to(const Table *t, uint32_t column, size_t *entry, const int by_instruction)
 {
     const uint64_t key = (uint64_t)column << t->bits, place = key >> 5;
     const uint32_t low = (uint32_t)key & 31;
-    if (place >= t->guides) { /* always where a column has more than 32 values */
+    if (place >= t->guides) { /* always for more than 32 values per column */
         *entry = 0;
         return 0;
     }
@@ -148,22 +147,23 @@ static ALWAYS_INLINE uint32_t guided_to(const Table *t, uint32_t column, size_t 
     return bits >> low & many;
 }
 
-/* Whether an exact guide is worth its size: for so many entries, so many times 32 keys and so many bits of a key. */
+/* Whether an exact guide is worth its size, for numbers of entries, of groups of 32 keys, and of bits of a key. */
 HIDDEN int pays_exactly(size_t n, size_t words, int bits);
-/* The guide to n entries of a table with `each` values a column, as bytes; NULL with an exception. */
+/* The guide to n entries of a table with `each` values per column, as bytes; NULL with an exception. */
 HIDDEN PyObject *guide_to(const uint8_t *entries, size_t n, size_t each);
 
-/* Tables whose counts, each times its weight, add up. */
+/* A stack: tables whose counts are added, each times its weight. */
 typedef struct {
     Table *tables;
     int64_t *weights;
     size_t n, width;
 } Stack;
 
-/* Take a list of (table, weight) over; -1 with an exception. To be closed in any case. */
+/* Read a list of (table, weight); -1 with an exception. Close it in either case. */
 HIDDEN int stack_open(Stack *stack, Buffers *buffers, PyObject *list, size_t each);
 HIDDEN void stack_close(Stack *stack);
-/* The sums of the values of n columns, `each` to a column; `more` is room for as many. What is wrong, or NULL. */
+/* The sums of the values of n columns, `each` per column; `more` is scratch memory of that size. Return the error, or
+ * NULL. */
 HIDDEN const char *stack_gather(Stack *stack, size_t each, const int32_t *columns, size_t n, int32_t *counts,
                                 int32_t *more);
 
@@ -180,7 +180,7 @@ static inline void fetch(const void *numbers, const size_t n)
     }
 }
 
-/* The rows of the next columns in a table in memory, -1 for none; their values are on the way when this returns. */
+/* The rows of the next columns in a table in memory, -1 for none; prefetches their values. */
 static inline size_t next_rows(const Table *t, const int32_t *columns, size_t left, size_t ahead, int32_t *row,
                                const size_t each)
 {
@@ -190,7 +190,8 @@ static inline size_t next_rows(const Table *t, const int32_t *columns, size_t le
             PREFETCH(t->place + columns[i + AHEAD]);
         uint32_t at = (uint32_t)t->place[columns[i]] - 1u;
         row[i] = at < t->rows ? (int32_t)at : -1;
-        fetch(t->values + (at < t->rows ? (size_t)at * each : 0), each); /* no branch: half of the columns may be new */
+        fetch(t->values + (at < t->rows ? (size_t)at * each : 0),
+              each); /* branchless: half of the columns may be new */
     }
     return n;
 }
@@ -216,7 +217,7 @@ enum { LOG_TABLES = 8 };
 typedef struct LogTable LogTable; /* logarithms of small counts: score.c */
 
 typedef struct {
-    LogTable *log_tables[LOG_TABLES]; /* the ones used last come first */
+    LogTable *log_tables[LOG_TABLES]; /* most recently used first */
 } PoolState;
 
 HIDDEN void log_tables_free(PoolState *state);
@@ -238,7 +239,7 @@ HIDDEN PyObject *pool_lesson_entries(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_merge(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_score(PyObject *module, PyObject *args, PyObject *kwargs);
 HIDDEN PyObject *pool_weigh(PyObject *module, PyObject *args, PyObject *kwargs);
-HIDDEN PyObject *pool_lacking(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_count_missing(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_separate(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_pack_views(PyObject *module, PyObject *views);
 HIDDEN PyObject *pool_unpack_columns(PyObject *module, PyObject *args);
@@ -249,10 +250,10 @@ HIDDEN PyObject *pool_decompress(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_row_checks(PyObject *module, PyObject *args);
 HIDDEN extern const char add_doc[], take_doc[], load_doc[], totals_doc[], pack_entries_doc[], block_checksums_doc[],
     guide_doc[], score_doc[], weigh_doc[], separate_doc[], pack_views_doc[], unpack_columns_doc[], hash_tokens_doc[],
-    hash_listed_doc[], compress_doc[], decompress_doc[], lacking_doc[], lesson_alive_doc[], lesson_entries_doc[],
+    hash_listed_doc[], compress_doc[], decompress_doc[], count_missing_doc[], lesson_alive_doc[], lesson_entries_doc[],
     merge_doc[], checksum_doc[], count_doc[], row_checks_doc[];
 
-/* The CRC-32 of what came before and n bytes more, and of n bytes alone. */
+/* Extend a CRC-32 by n bytes; the CRC-32 of n bytes. */
 HIDDEN uint32_t crc32_on(uint32_t before, const uint8_t *p, size_t n);
 HIDDEN void make_crc_table(void);
 

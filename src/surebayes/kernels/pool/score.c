@@ -1,16 +1,15 @@
-/* Scores of experts on documents: counts of their columns, log-odds, opinions; the frozen second stage; the pool of all
- * of them.
+/* Scores of documents: counts of their columns, log-odds, opinions of experts, second stages, and the pool.
  *
- * The order of all operations on real numbers is that of `reference/pool.py`: scores are the same to the last bit.
+ * Floating-point operations have the order of `reference/pool.py`: scores are the same to the last bit.
  *
- * The counts of a document's columns are gathered in one of three ways, chosen once for all documents of a call:
- *   gather_from_memory  one table of weight 1 that is being learnt: counts lie at place[column]. While one document is
- *                       scored, the places of the next are fetched. Training, ViewPool, a filter that is open.
- *   gather_from_file    one table of weight 1 in a mapped file, of at most 32 classes, whose guide is exact: a bit for
- *                       each class and column says whether there is an entry, and where. `surebayes filter`, classify.
- *   gather_from_stack   everything else: several tables whose counts add up (layers, lessons since the last merge),
- *                       weights other than 1, tables without an exact guide, and copies of the document itself.
- * All three leave the columns that have documents in counts and all; only the last one counts those that have none.
+ * The counts of a document's columns are gathered in one of three ways, chosen once per call:
+ *   gather_from_memory  one table of weight 1 in memory: the counts are at place[column]. While a document is scored,
+ *                       those of the next are prefetched. Used for training, ViewPool and open filters.
+ *   gather_from_file    one table of weight 1 in a mapped file, with at most 32 classes and an exact guide: a bit per
+ *                       class and column tells whether there is an entry. Used for `surebayes filter` and classify.
+ *   gather_from_stack   everything else: several tables (layers, lessons since the last merge), weights other than 1,
+ *                       tables without an exact guide, and copies of the document itself.
+ * All three store the columns with documents in `counts` and `all`; only the last one counts the columns without.
  */
 #include "../gil.h"
 #include "pool.h"
@@ -20,11 +19,11 @@ enum { BUCKETS = 256 };
 /* ---------------------------------------------------------------------------------------- logarithms of small counts
  */
 
-/* log(0 + smoothing), log(1 + smoothing), ...: a logarithm costs as much as everything else about a column, and there
- * are few smoothings and few different counts.
+/* log(0 + smoothing), log(1 + smoothing), ...: a logarithm takes as long as everything else about a column, and few
+ * different values occur.
  *
- * The module's state holds the tables used last, and every call holds those of its experts: a table that is replaced by
- * a longer one, or by one of another smoothing, is freed by its last user. Users are counted with the GIL held. */
+ * The module's state holds the most recent tables, and every call holds those of its experts: a table that was replaced
+ * by a longer one, or by one for another smoothing, is freed by its last user. References are counted under the GIL. */
 struct LogTable {
     double smoothing;
     size_t n, users;
@@ -44,7 +43,7 @@ void log_tables_free(PoolState *state)
     memset(state->log_tables, 0, sizeof state->log_tables);
 }
 
-/* A table for this smoothing, long enough to pay for so many columns; NULL where there is no memory. */
+/* A table for a smoothing, with a length that pays for this number of columns; NULL without memory. */
 static LogTable *log_table_acquire(PoolState *state, double smoothing, size_t columns)
 {
     const size_t wanted = columns < 1000 ? 256 : columns < 200000 ? 4096 : 65536;
@@ -65,7 +64,7 @@ static LogTable *log_table_acquire(PoolState *state, double smoothing, size_t co
     }
     if (!table)
         return NULL;
-    memmove(tables + 1, tables, (size_t)i * sizeof *tables); /* the one used last comes first */
+    memmove(tables + 1, tables, (size_t)i * sizeof *tables); /* most recently used first */
     tables[0] = table;
     table->users++;
     return table;
@@ -100,31 +99,30 @@ typedef struct {
     Rows rows;
     Stack stack;
     size_t classes;
-    int64_t alive, everything, copies,
-        copied; /* as if the document had been learnt `copies` times more as the class `copied` */
+    int64_t alive, everything, copies, copied; /* the class of the document's `copies` additional copies */
     const int64_t *totals, *contrasts;
     size_t n_contrasts, n_experts, stride;
     Expert *experts;
     double *out;
-    int64_t *known; /* for each document the number of its columns that have documents, where it is wanted */
-    /* the document: the columns that have documents */
+    int64_t *known; /* for each document the number of known columns, or NULL */
+    /* the document: its columns with documents */
     int32_t *counts, *more;
     uint32_t *all;
     double *log_odds, *sizes;
     uint8_t *bucket;
     uint32_t *kept;
-    int32_t *nothing; /* the counts of a column that was never learnt */
+    int32_t *nothing; /* zero counts, of an unknown column */
     size_t n, unseen;
     double *of_classes; /* see OfClasses */
     int together;       /* whether all classes are asked about, in order, by experts on all columns */
-    /* the next one, which is fetched while this one is worked on */
+    /* the next document, prefetched meanwhile */
     const int32_t *next, *next_end;
     const char *wrong;
 } Scoring;
 
 /* ---------------------------------------------------------------------------------- counts of a document's columns */
 
-/* Without columns that no class has. */
+/* Drop columns without counts. */
 static inline void gather_from_memory(Scoring *q, int64_t d, const size_t classes)
 {
     int32_t row[CHUNK];
@@ -174,7 +172,7 @@ static ALWAYS_INLINE void gather_from_file(Scoring *q, int64_t d, const size_t c
             int32_t *copy = q->counts + used * classes;
             uint32_t all = 0;
             size_t entry = at[i];
-            for (size_t k = 0; k < classes; k++) { /* no branch on what there is */
+            for (size_t k = 0; k < classes; k++) { /* branchless */
                 const uint32_t is_there = there[i] >> k & 1;
                 const int32_t value = (int32_t)(word(t->entries + 8 * entry + 4) & (0u - is_there));
                 copy[k] = value;
@@ -223,7 +221,7 @@ static void gather_from_stack(Scoring *q, int64_t d)
             own[q->copied] += (int32_t)q->copies;
         all += q->copies;
         if (all > INT32_MAX || own[q->copied] < 0)
-            q->wrong = "counts go beyond 2**31";
+            q->wrong = "counts exceed 2**31";
         if (all > 0) {
             memmove(q->counts + used * q->classes, own, q->classes * sizeof *own);
             q->all[used++] = (uint32_t)all;
@@ -238,18 +236,18 @@ typedef struct {
     double weighted, weight; /* sums of |lo| lo and of |lo| */
 } Sums;
 
-/* How many strengths fall into each part of their range. */
+/* A histogram of strengths. */
 typedef struct {
     uint32_t count[BUCKETS];
 } Buckets;
 
-/* Fill in the log-odds of class c against the rest, and where they are wanted, their buckets. */
+/* Compute the log-odds of class c against the rest, and on request their buckets. */
 static inline Sums fill(const Scoring *q, size_t c, const Expert *expert, double inside, double outside,
                         Buckets *buckets, const size_t classes)
 {
     const double *logs = expert->logs ? expert->logs->logs : NULL, smoothing = expert->smoothing;
     const size_t n_logs = expert->logs ? expert->logs->n : 0, n = q->n;
-    /* copies, because a byte that is written may be part of anything */
+    /* local copies, because a write through a byte pointer may alias anything */
     const int32_t *next = q->next, *end = q->next_end, *place = q->stack.tables[0].place, *counts = q->counts + c;
     const uint32_t *all = q->all;
     double *log_odds = q->log_odds;
@@ -257,7 +255,7 @@ static inline Sums fill(const Scoring *q, size_t c, const Expert *expert, double
     double weighted = 0.0, weight = 0.0, scale = 0.0;
     if (buckets) {
         double most = (inside > outside ? inside : outside) - log(smoothing) +
-                      fabs(inside - outside); /* no log-odds are larger */
+                      fabs(inside - outside); /* the maximum of all log-odds */
         memset(buckets->count, 0, sizeof buckets->count);
         scale = (BUCKETS - 1) / (most > 1e-9 ? most : 1e-9);
     }
@@ -279,7 +277,7 @@ static inline Sums fill(const Scoring *q, size_t c, const Expert *expert, double
     return (Sums){weighted, weight};
 }
 
-/* The k-th largest value (k from 1) of an array that is shuffled on the way: quickselect, middle of three as pivot. */
+/* The k-th largest value (k from 1) of an array, which is reordered: quickselect with the median of three as pivot. */
 static double kth_largest(double *a, size_t n, size_t k)
 {
     size_t low = 0, high = n - 1, want = k - 1;
@@ -306,8 +304,7 @@ static double kth_largest(double *a, size_t n, size_t k)
     return a[want];
 }
 
-/* The sums over the `top` strongest, of equals the first. Only those of the bucket in which the last one falls are told
- * apart. */
+/* The sums over the `top` strongest columns, ties by position. Only the bucket of the last one must be sorted. */
 static Sums strongest(const Scoring *q, const Buckets *buckets, size_t top)
 {
     size_t above = 0, last = BUCKETS - 1, kept = 0, in_bucket = 0;
@@ -447,8 +444,8 @@ static void opinions_together(const Scoring *q, size_t length, double *out)
     }
 }
 
-/* A linear model of rows of length 1: each column has a strength, which the length is of, and a coefficient for each
- * contrast. */
+/* A linear model on rows of length 1: each column has a strength, from which the length is computed, and a coefficient
+ * per contrast. */
 static void second_stage(Scoring *q, Expert *expert, int64_t d, double *out, size_t step)
 {
     const size_t n = (size_t)(q->rows.indptr[d + 1] - q->rows.indptr[d]), each = q->n_contrasts + 1;
@@ -509,7 +506,7 @@ static inline void score_documents(Scoring *q, const size_t classes)
         if (q->together && !q->wrong)
             opinions_together(q, length, out);
         for (size_t k = 0; k < q->n_contrasts && !q->wrong && !q->together; k++)
-            if (q->contrasts[k] >= 0) /* else there is nothing yet to tell this class from */
+            if (q->contrasts[k] >= 0) /* else there is no other class yet */
                 opinions(q, k, length, out + k * q->stride, classes);
         for (size_t e = 0; e < q->n_experts && !q->wrong; e++)
             if (q->experts[e].is_stage && q->experts[e].is_fitted)
@@ -517,7 +514,7 @@ static inline void score_documents(Scoring *q, const size_t classes)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ its arguments */
+/* ------------------------------------------------------------------------------------------------ arguments */
 
 static int open_stack(Scoring *q, Buffers *buffers, PyObject *sums, size_t *width)
 {
@@ -622,7 +619,7 @@ static int check_scoring(Scoring *q, size_t n_out, size_t n_known, Py_ssize_t fi
             good = (size_t)q->rows.columns[j] < width && (!q->rows.times || q->rows.times[j] > 0);
     }
     if (!good)
-        PyErr_SetString(PyExc_ValueError, "columns, contrasts, experts, copies and out don't belong together");
+        PyErr_SetString(PyExc_ValueError, "columns, contrasts, experts, copies and out have inconsistent sizes");
     q->out += first;
     return good ? 0 : -1;
 }
@@ -667,18 +664,15 @@ static void close_scoring(Scoring *q)
 
 const char score_doc[] =
     "score(rows, sums, experts, contrasts, out, first=0, which=None, copied=0, copies=0, known=None)\n--\n\n"
-    "What experts say of documents, for each class that is told from the rest. One document is a batch of one.\n\n"
-    "rows: indptr, columns and times of the documents. sums: stack (a list of (table, weight), whose counts add up), "
-    "classes, alive (columns\n"
-    "that have documents), totals (of the counts, by class). experts: each with a smoothing and a top (0: all "
-    "columns), or with the table,\n"
-    "intercepts and `counted` of a second stage. contrasts: the classes (int64; below 0: none, its scores stay as they "
-    "are). out:\n"
-    "(documents, contrasts, any number) float64; the experts' scores go to the places from `first` on. which: the "
-    "documents that are meant,\n"
-    "int64. copies: as if each document had been learnt so many times more as the class `copied`. known: int64, the "
-    "number of each\n"
-    "document's columns that have documents.";
+    "Compute the experts' opinions on documents, for each contrast of classes. One document is a batch of "
+    "one.\n\n"
+    "rows: indptr, columns and times of the documents. sums: stack (a list of (table, weight), whose "
+    "counts are added), classes, alive (columns with documents), totals (of the counts, by class). "
+    "experts: each with a smoothing and a top (0: all columns), or with the table, intercepts and "
+    "`counted` of a second stage. contrasts: the classes (int64; the scores of negative ones stay "
+    "unchanged). out: (documents, contrasts, any number) float64, filled from place `first` on. which: "
+    "the selected documents, int64. copied, copies: class and number of additional copies of each "
+    "document. known: int64, filled with the number of each document's columns with documents.";
 PyObject *pool_score(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"rows",  "sums",   "experts", "contrasts", "out", "first",
@@ -703,7 +697,7 @@ PyObject *pool_score(PyObject *module, PyObject *args, PyObject *kwargs)
     if (good) {
         PyThreadState *thread = release_gil(q.rows.n_which, q.rows.total);
         if (q.classes == 2)
-            score_documents(&q, 2); /* a constant, so that the compiler makes loops of it */
+            score_documents(&q, 2); /* a constant, so that the compiler unrolls loops */
         else
             score_documents(&q, q.classes);
         restore_gil(thread);
@@ -720,14 +714,14 @@ PyObject *pool_score(PyObject *module, PyObject *args, PyObject *kwargs)
     Py_RETURN_NONE;
 }
 
-/* An opinion less its centre, bounded: z / (1 + |z| / most); as it is where `most` is 0. */
+/* An opinion minus its centre, bounded: z / (1 + |z| / most); unbounded if `most` is 0. */
 static ALWAYS_INLINE double bounded(double opinion, const double *bound)
 {
     const double z = opinion - bound[0];
     return bound[1] > 0 ? z / (1.0 + fabs(z) / bound[1]) : opinion;
 }
 
-/* The scores of documents; 0 where one is no number. */
+/* The scores of documents; 0 if one is NaN. */
 static int weigh_all(const double *opinion, const double *weights, const double *bias, const double *bounds,
                      double *out, size_t n_out, size_t contrasts, size_t experts)
 {
@@ -747,11 +741,10 @@ static int weigh_all(const double *opinion, const double *weights, const double 
 
 const char weigh_doc[] =
     "weigh(opinions, weights, bias, out, bounds=None)\n--\n\n"
-    "The pool's scores of documents: bias + the sum of weight times opinion, expert by expert.\n\n"
-    "opinions: (documents, contrasts, experts); weights: (contrasts, experts); bias: "
-    "(contrasts,); out: (documents, contrasts);\n"
-    "bounds: (contrasts, experts, 2), the centre of an expert's opinions and how large they are at most, 0 where "
-    "they stay as they\nare. All float64. ValueError where a score is no number.";
+    "Compute the pool's scores of documents: bias + the sum of weight times opinion, expert by expert.\n\n"
+    "opinions: (documents, contrasts, experts); weights: (contrasts, experts); bias: (contrasts,); out: "
+    "(documents, contrasts); bounds: (contrasts, experts, 2), the centre and the bound of an expert's "
+    "opinions, with a bound of 0 for none. All float64. ValueError if a score is NaN.";
 PyObject *pool_weigh(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"opinions", "weights", "bias", "out", "bounds", NULL};
@@ -774,11 +767,11 @@ PyObject *pool_weigh(PyObject *module, PyObject *args, PyObject *kwargs)
                (given[4] == Py_None || (bounds = buffers_add(buffers, given[4], 8, 0, &n_bounds, "bounds")));
     if (good && (!contrasts || n_weights % contrasts || n_out % contrasts ||
                  n_opinions != n_out * (n_weights / contrasts) || (bounds && n_bounds != 2 * n_weights))) {
-        PyErr_SetString(PyExc_ValueError, "opinions, weights, bias, bounds and out don't belong together");
+        PyErr_SetString(PyExc_ValueError, "opinions, weights, bias, bounds and out have inconsistent sizes");
         good = 0;
     }
     if (good && !weigh_all(opinion, weights, bias, bounds, out, n_out, contrasts, n_weights / contrasts)) {
-        PyErr_SetString(PyExc_ValueError, "a score is no number");
+        PyErr_SetString(PyExc_ValueError, "a score is not a number");
         good = 0;
     }
     buffers_close(buffers);

@@ -1,7 +1,7 @@
-/* Stacks of tables, whose counts add up: a lesson as a small table of its own, and several tables as one.
+/* Stacks of tables with added counts: a lesson as a small table, and the merging of several tables.
  *
- * Tables of a file are read in the order of their keys here, every block checked on the way: what is written anew is
- * never made from damaged bytes.
+ * Merging reads tables of files in the order of their keys and checks every block, so damaged bytes are never written
+ * again.
  */
 #include "pool.h"
 
@@ -58,14 +58,14 @@ const char *stack_gather(Stack *stack, size_t each, const int32_t *columns, size
             counts[v] = (int32_t)sum;
         }
         if (beyond)
-            return "counts go beyond 2**31";
+            return "counts exceed 2**31";
     }
     return NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------ a lesson */
 
-/* How many columns more have documents when one is learnt, or fewer when it is forgotten; what is wrong, or NULL. */
+/* The change of the number of known columns when a document is learnt or forgotten. Return the error, or NULL. */
 static const char *alive_after(const int32_t *counts, size_t n, size_t classes, size_t label, int forget,
                                int64_t *alive)
 {
@@ -92,10 +92,9 @@ static const char *alive_after(const int32_t *counts, size_t n, size_t classes, 
 
 const char lesson_alive_doc[] =
     "lesson_alive(rows, stack, classes, label, forget)\n--\n\n"
-    "By how much the number of columns that have documents changes when the first document of the rows is learnt as "
-    "the "
-    "class `label`, or\n"
-    "forgotten. stack: a list of (table, weight), whose counts add up. ValueError where a count would go below zero.";
+    "Return the change of the number of columns with documents when the first document of the rows is "
+    "learnt as the class `label`, or forgotten. stack: a list of (table, weight), whose counts are added. "
+    "ValueError if a count would fall below zero.";
 PyObject *pool_lesson_alive(PyObject *module, PyObject *args)
 {
     PyObject *from, *list, *result = NULL;
@@ -151,8 +150,8 @@ done:
 
 const char lesson_entries_doc[] =
     "lesson_entries(rows, classes, label, forget)\n--\n\n"
-    "The first document of the rows as the entries of a table: 1 for each of its columns and the class `label`, or -1 "
-    "where it is forgotten.";
+    "Return the first document of the rows as entries of a table: 1 for each of its columns and the class "
+    "`label`, or -1 for a forgotten document.";
 PyObject *pool_lesson_entries(PyObject *module, PyObject *args)
 {
     PyObject *from, *result = NULL;
@@ -187,9 +186,9 @@ done:
     return result;
 }
 
-/* ------------------------------------------------------------------------------------------------ several as one */
+/* ------------------------------------------------------------------------------------------------ merging */
 
-/* Check the entries of a table in a file: each block, and that keys ascend; what is wrong, or NULL. */
+/* Check the blocks and the order of keys of a table in a file. Return the error, or NULL. */
 static const char *check_entries(Table *t)
 {
     uint32_t before = 0;
@@ -209,8 +208,8 @@ static const char *check_entries(Table *t)
     return NULL;
 }
 
-/* Merge two lists of entries, the second as it lies in a file; values of the same key add up, and what comes to 0 is
- * left out. The number of entries. */
+/* Merge two lists of entries, the second in a file; values of equal keys are added, and sums of 0 dropped. Return the
+ * number of entries. */
 static size_t merge_two(const uint32_t *a, size_t n, const uint8_t *b, size_t m, uint32_t *out, int *beyond)
 {
     const uint32_t *last_a = a + 2 * n, *start = out;
@@ -232,12 +231,12 @@ static size_t merge_two(const uint32_t *a, size_t n, const uint8_t *b, size_t m,
     return (size_t)(out - start) / 2;
 }
 
-/* Merge all tables, the smallest first; the entries are in *result, which the caller frees. */
+/* Merge all tables, smallest first; the caller frees the entries in *result. */
 static const char *merge_all(Table *tables, size_t n_tables, uint32_t **result, size_t *n)
 {
     const char *wrong = NULL;
     int beyond = 0;
-    uint32_t *sum = malloc(8); /* nothing, but somewhere: an offset from NULL is undefined even if it is 0 */
+    uint32_t *sum = malloc(8); /* not NULL: even an offset of 0 from NULL is undefined */
     *n = 0;
     if (!sum)
         wrong = "there is not enough memory";
@@ -259,14 +258,13 @@ static const char *merge_all(Table *tables, size_t n_tables, uint32_t **result, 
         free(both);
     }
     *result = sum;
-    return wrong ? wrong : beyond ? "counts go beyond 2**31" : NULL;
+    return wrong ? wrong : beyond ? "counts exceed 2**31" : NULL;
 }
 
 const char merge_doc[] =
     "merge(tables, each)\n--\n\n"
-    "The entries of several tables in files as those of one: values of the same key add up, and those that come to 0 "
-    "are left out. Every block\n"
-    "is checked; ValueError where one is damaged.";
+    "Merge the entries of several tables in files: values of equal keys are added, and sums of 0 dropped. "
+    "Every block is checked; ValueError for a damaged one.";
 PyObject *pool_merge(PyObject *module, PyObject *args)
 {
     PyObject *list, *result = NULL;

@@ -1,12 +1,12 @@
-/* Linear support vector machines on rows of length 1, one for each contrast: what second stages are fitted by.
+/* Linear support vector machines on rows of length 1, one per contrast, which fit the second stages.
  *
- * Dual coordinate descent for the squared hinge loss (Hsieh et al., ICML 2008), as LIBLINEAR has it. What differs is
- * the memory layout: a row is a list of places, 4 bytes each, because the value of an entry is that of its column; the
- * machines of all classes visit a row together; and what is kept of a column is what the table of a second stage keeps,
- * its strength and strength times coefficient for each contrast.
+ * Dual coordinate descent for the squared hinge loss (Hsieh et al., ICML 2008), as in LIBLINEAR, with another memory
+ * layout: a row is a list of places, 4 bytes each, because the value of an entry is that of its column; the machines of
+ * all classes visit a row together; a column has the layout of a second stage's table, its strength and for each
+ * contrast strength times coefficient.
  *
- * Real numbers have 4 bytes in memory. The sums over a row have 8 for one contrast, 4 for many, whose machines wait for
- * memory most of the time. The order of all sums is that of `reference/svm.py`: the same to the last bit.
+ * Numbers have 4 bytes in memory. The sums over a row have 8 for one contrast and 4 for several, whose machines are
+ * bound by memory. The order of all sums is that of `reference/svm.py`: the results are equal to the last bit.
  */
 #include "pool.h"
 
@@ -14,7 +14,7 @@ typedef struct {
     size_t n, contrasts, each;
     size_t *start; /* where the entries of each row begin */
     uint32_t *at;  /* the place of each in the table */
-    float *often;  /* 1 + log of how often, or NULL */
+    float *often;  /* 1 + log of the number of occurrences, or NULL */
     double *scale; /* 1 / length of each row */
     float *values;
     const int64_t *labels, *wanted;
@@ -57,7 +57,7 @@ static int take_rows(Machine *m, const Rows *rows, const Table *table, int count
         for (int64_t j = rows->indptr[d], end = rows->indptr[d + 1], n; j < end; j += n) {
             const int32_t *columns = rows->columns + j;
             n = (int64_t)next_rows(table, columns, (size_t)(end - j), (size_t)(last - columns), row, m->each);
-            for (int64_t k = 0; k < n; k++) { /* without a branch on the strength: half of the columns may have none */
+            for (int64_t k = 0; k < n; k++) { /* branchless: half of the columns may have no strength */
                 double strength = row[k] < 0 ? 0.0 : (double)m->values[(size_t)row[k] * m->each];
                 m->at[used] = (uint32_t)row[k];
                 const size_t place = used;
@@ -77,7 +77,7 @@ static int take_rows(Machine *m, const Rows *rows, const Table *table, int count
 
 /* ------------------------------------------------------------------------------------------------ one row */
 
-/* The margin of one contrast, by four running sums: each addition would wait for the one before. */
+/* The margin of one contrast, in four partial sums, so that additions don't wait for each other. */
 static double margin_of_one(const Machine *m, size_t i)
 {
     const size_t end = m->start[i + 1];
@@ -205,8 +205,8 @@ WIDE static void move(Machine *m, size_t i)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ all rows, again and
- * again */
+/* ------------------------------------------------------------------------------------------------ passes over all rows
+ */
 
 static uint32_t next_random(uint32_t *state)
 {
@@ -217,12 +217,12 @@ static uint32_t next_random(uint32_t *state)
     return *state = x;
 }
 
-/* How far the gradients of a pass are from those of a solution. */
+/* The distance of a pass's gradients from those of a solution. */
 typedef struct {
     double high, low;
 } Span;
 
-/* Visit a row; whether it can be left out of the next passes: no machine needs it, by more than `limit`. */
+/* Visit a row; return whether the next passes can skip it, because no machine needs it by a margin of `limit`. */
 static inline int visit(Machine *m, size_t i, double limit, Span *span, const size_t contrasts)
 {
     int idle = 1, moves = 0;
@@ -286,7 +286,7 @@ static inline size_t descend(Machine *m, size_t most, double enough, const size_
         if (span.high - span.low <= enough) {
             if (active == m->n)
                 break;
-            active = m->n; /* once more with those that were left out */
+            active = m->n; /* once more with the skipped rows */
             limit = INFINITY;
         } else
             limit = span.high > 0 ? span.high : INFINITY;
@@ -325,23 +325,20 @@ static int check_machine(const Machine *m, const Rows *rows, size_t n_labels, si
     for (size_t i = 0; good && counted && i < rows->n_columns; i++)
         good = rows->times[i] > 0;
     if (!good)
-        PyErr_SetString(PyExc_ValueError, "rows, labels, costs, contrasts and intercepts don't belong together");
+        PyErr_SetString(PyExc_ValueError, "rows, labels, costs, contrasts and intercepts have inconsistent sizes");
     return good ? 0 : -1;
 }
 
 const char separate_doc[] =
     "separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough)\n--\n\n"
-    "Fit a linear support vector machine on rows of length 1 for each contrast; return how many passes it took.\n\n"
-    "rows: indptr, columns and times; which: the documents that are meant (int64), or None. table: in memory, 1 + as "
-    "many values of float32\n"
-    "as there are contrasts for each column: its strength, then what is fitted, strength times coefficient, at first "
-    "0. counted: whether\n"
-    "an entry is worth 1 + log of how often. labels (int64), costs (float64): of the documents that are meant. "
-    "contrasts (int64): the label\n"
-    "that each machine tells from the rest; below 0: none, and nothing is fitted. intercepts (float64): is filled in. "
-    "It ends after `most` passes, or when "
-    "no gradient is off by\n"
-    "more than `enough`.";
+    "Fit a linear support vector machine on rows of length 1 for each contrast; return the number of "
+    "passes.\n\n"
+    "rows: indptr, columns and times; which: the selected documents (int64), or None. table: in memory, "
+    "with 1 + the number of contrasts float32 values per column: its strength, then the result, strength "
+    "times coefficient, initially 0. counted: whether the value of an entry is 1 + log of the number of "
+    "occurrences. labels (int64), costs (float64): of the selected documents. contrasts (int64): the "
+    "positive label of each machine; negative ones are not fitted. intercepts (float64): output. Ends "
+    "after `most` passes, or when no gradient is off by more than `enough`.";
 PyObject *pool_separate(PyObject *module, PyObject *args)
 {
     PyObject *from, *which, *into, *labels, *costs, *contrasts, *intercepts;

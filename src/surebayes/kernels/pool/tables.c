@@ -1,8 +1,8 @@
-/* Tables: values by column, in memory and in a file. Learning adds to them, forgetting subtracts, `load` and
- * `pack_entries` go between the two kinds.
+/* Tables: values by column, in memory and in files. Learning adds to them, forgetting subtracts; `load` and
+ * `pack_entries` convert between the two kinds.
  *
- * Tables are larger than the cache, so that what costs is waiting for memory: a chunk of columns is asked for at a
- * time, which lets the misses overlap.
+ * Tables are larger than the cache, so most of the time is spent waiting for memory: columns are looked up in chunks,
+ * whose cache misses overlap.
  */
 #include "pool.h"
 
@@ -28,15 +28,15 @@ static void make_crc_table_of_bytes(void)
             crc_table[t][i] = (crc_table[t - 1][i] >> 8) ^ crc_table[0][crc_table[t - 1][i] & 255];
 }
 
-/* x86-64 multiplies polynomials without carry: 64 bytes at a time are folded into what comes after them, the last 16 to
- * 8 and those to 4, and what is left of these is divided by Barrett's way (Gopal and others, "Fast CRC Computation for
- * Generic Polynomials Using PCLMULQDQ Instruction", 2009). A judge that maps its model checks hundreds of blocks. */
+/* With carry-less multiplication of x86-64, 64 bytes at a time are folded into the following ones, the last 16 to 8 and
+ * then to 4, with a final Barrett reduction (Gopal et al., "Fast CRC Computation for Generic Polynomials Using
+ * PCLMULQDQ Instruction", 2009). A process that maps a model checks hundreds of blocks. */
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define FOLDS 1
 #include <immintrin.h>
 #define CLMUL __attribute__((target("pclmul,sse4.1")))
 
-static int can_fold; /* whether this processor does */
+static int can_fold; /* whether this processor supports it */
 
 static CLMUL inline __m128i sixteen(const uint8_t *p)
 {
@@ -48,7 +48,7 @@ static CLMUL inline __m128i folded(__m128i x, __m128i by, __m128i into)
     return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x00), _mm_clmulepi64_si128(x, by, 0x11)), into);
 }
 
-/* The running CRC with n bytes more: at least 64, a multiple of 16. */
+/* Extend the CRC by n bytes: at least 64, a multiple of 16. */
 static CLMUL uint32_t crc32_folded(const uint8_t *p, size_t n, uint32_t c)
 {
     /* x^(512+32), x^(512-32), x^(128+32), x^(128-32) and x^64 modulo the polynomial, bits reversed; the polynomial, and
@@ -171,7 +171,7 @@ static int open_in_memory(Table *t, Buffers *buffers, PyObject *from, int writab
 
 static int open_in_file(Table *t, Buffers *buffers, PyObject *from)
 {
-    static const char outside[] = "the table lies outside of its file";
+    static const char outside[] = "the table exceeds its file";
     size_t size, n_checked;
     int64_t n, at[4];
     const uint8_t *base = buffers_attr(buffers, from, "file", 1, 0, &size);
@@ -257,11 +257,11 @@ static int fence(const Table *t, size_t i, uint32_t *key)
     return 0;
 }
 
-enum { NEAR = 32 }; /* blocks whose first keys are compared at once */
+enum { NEAR = 32 }; /* blocks whose first keys are compared together */
 
-/* The last block whose first key is at most `key`, from block `low` on, which is such a block. Columns come in
- * ascending order: the search gallops from where the last one ended, and among the last few first keys those that are
- * small enough are counted, since nobody can foresee where they end. */
+/* The last block whose first key is at most `key`, from block `low` on, which is one. Columns ascend, so a galloping
+ * search starts at the last result; the last few first keys are compared without branches, which would be
+ * unpredictable. */
 static int find_block(const Table *t, uint32_t key, size_t low, size_t *found)
 {
     uint32_t first;
@@ -299,7 +299,7 @@ static int find_block(const Table *t, uint32_t key, size_t low, size_t *found)
     return 0;
 }
 
-/* Where in a block the first entry of at least `low` is, found without branches that nobody can foresee. */
+/* The position in a block of the first entry of at least `low`, found without unpredictable branches. */
 static inline size_t find_entry(const Table *t, size_t start, size_t end, uint32_t low)
 {
     size_t from = start;
@@ -311,7 +311,7 @@ static inline size_t find_entry(const Table *t, size_t start, size_t end, uint32
     return from + (word(t->entries + 8 * from) < low);
 }
 
-/* Fill in the values of one column, from block `first_block` on; they may go on in the next block. */
+/* Read the values of one column, from block `first_block` on; they may continue in the next block. */
 static int read_column(const Table *t, size_t first_block, uint32_t low, uint32_t last, int32_t *out)
 {
     uint32_t first;
@@ -337,7 +337,7 @@ static int read_column(const Table *t, size_t first_block, uint32_t low, uint32_
     return 0;
 }
 
-/* The same for two values a column, where both are in the block: no branch on what there is of them. */
+/* The same for two values per column, both in the block: branchless. */
 static inline int read_pair(const Table *t, size_t block, uint32_t low, int32_t *out)
 {
     const size_t start = block * ENTRIES, end = start + ENTRIES < t->n ? start + ENTRIES : t->n;
@@ -354,10 +354,10 @@ static inline int read_pair(const Table *t, size_t block, uint32_t low, int32_t 
     return 0;
 }
 
-/* Blocks lie all over a file that may be larger than any cache: then they are asked for some columns ahead. */
+/* Blocks are scattered over a file that may exceed any cache, so they are prefetched some columns ahead. */
 enum { BLOCKS_AHEAD = 16, IN_A_CACHE = 1 << 20 };
 
-/* Few entries and many columns, which rise: each entry is looked for among the columns, galloping from the last. */
+/* Few entries and many ascending columns: each entry is searched among the columns, galloping from the last one. */
 static int gather_few(Table *t, const int32_t *columns, size_t n, uint32_t mask, int32_t *out)
 {
     for (size_t i = 0, place = 0; i < t->n && place < n; i++) {
@@ -384,8 +384,7 @@ static int gather_few(Table *t, const int32_t *columns, size_t n, uint32_t mask,
     return 0;
 }
 
-/* Entries that are known to be right, and have a guide: a line of memory for each column, asked for some columns ahead.
- */
+/* Verified entries with a guide: one cache line per column, prefetched some columns ahead. */
 static void gather_guided(Table *t, const int32_t *columns, size_t n, uint32_t mask, int32_t *out)
 {
     size_t at[BLOCKS_AHEAD];
@@ -417,7 +416,7 @@ static void gather_guided(Table *t, const int32_t *columns, size_t n, uint32_t m
     }
 }
 
-/* The same with an exact guide: no entry is looked at that isn't the column's. */
+/* The same with an exact guide: only the column's entries are read. */
 static void gather_exactly(Table *t, const int32_t *columns, size_t n, int32_t *out)
 {
     size_t at[BLOCKS_AHEAD];
@@ -437,7 +436,7 @@ static void gather_exactly(Table *t, const int32_t *columns, size_t n, int32_t *
     }
 }
 
-/* Fill in the words of an exact guide: for every 32 keys which of them there are, and how many entries come before. */
+/* Fill the words of an exact guide: for every 32 keys the existing ones, and the number of earlier entries. */
 static void guide_exactly(const uint8_t *entries, size_t n, size_t words, uint8_t *out)
 {
     size_t i = 0;
@@ -450,13 +449,12 @@ static void guide_exactly(const uint8_t *entries, size_t n, size_t words, uint8_
     }
 }
 
-const char guide_doc[] = "guide(entries, each)\n--\n\n"
-                         "Where to look for a column among entries, as uint32: a shift, then for each value of column "
-                         ">> shift the number of "
-                         "the first entry that\n"
-                         "is not before it. Of many entries the shift is 32; then for every 32 keys a word of bits, "
-                         "one for each key that there\n"
-                         "is, and the number of the first of their entries. `each`: the values of a column.";
+const char guide_doc[] =
+    "guide(entries, each)\n--\n\n"
+    "Return the guide to entries as uint32: a shift, then for each value of column >> shift the number of "
+    "the first entry that isn't before it. With many entries the shift is 32, followed for every 32 keys "
+    "by a word with a bit per existing key, and the number of their first entry. `each`: values per "
+    "column.";
 PyObject *pool_guide(PyObject *module, PyObject *args)
 {
     PyObject *from, *result = NULL;
@@ -607,7 +605,7 @@ static int change_open(Change *c, Buffers *buffers, PyObject *table, PyObject *r
                (!c->weights || (c->weights[i] > -INT32_MAX && c->weights[i] < INT32_MAX));
     if (!good)
         PyErr_SetString(PyExc_ValueError,
-                        "there must be one label below the number of classes, and one weight below 2**31, a document");
+                        "each document needs one label below the number of classes, and one weight below 2**31");
     return good ? 0 : -1;
 }
 
@@ -619,7 +617,7 @@ static inline int is_empty(const int32_t *row, const size_t classes)
     return !any;
 }
 
-/* Add the documents from `start` on for which there is room; the number of those that are done. */
+/* Add the documents from `start` on as long as there is room; return the number done. */
 static inline size_t add_documents(Change *c, size_t start, int64_t *alive, const size_t classes)
 {
     int32_t row[CHUNK];
@@ -637,7 +635,7 @@ static inline size_t add_documents(Change *c, size_t start, int64_t *alive, cons
             for (size_t i = 0; i < n; i++) {
                 if (row[i] < 0) {
                     int32_t *place = t->place + columns[i];
-                    if ((uint32_t)*place - 1u >= t->rows) /* a column that came twice has its row by now */
+                    if ((uint32_t)*place - 1u >= t->rows) /* a repeated column already has its row */
                         *place = (int32_t)++c->size;
                     row[i] = *place - 1;
                 }
@@ -652,12 +650,12 @@ static inline size_t add_documents(Change *c, size_t start, int64_t *alive, cons
     return at;
 }
 
-const char add_doc[] = "add(table, rows, labels, which, start, weights)\n--\n\n"
-                       "Add the documents which[start:] (all of them if None) to a table for as long as there is room: "
-                       "(done, size, columns that have\n"
-                       "documents now and had none).\n\n"
-                       "labels: the class of each document, weights: how often it counts or None (both int64). The "
-                       "caller makes room and goes on from `done`.";
+const char add_doc[] =
+    "add(table, rows, labels, which, start, weights)\n--\n\n"
+    "Add the documents which[start:] (all if None) to a table as long as there is room: (done, size, "
+    "columns whose first documents these are).\n\n"
+    "labels: the class of each document, weights: how often it counts, or None (both int64). The caller "
+    "makes room and continues from `done`.";
 PyObject *pool_add(PyObject *module, PyObject *args)
 {
     PyObject *table, *rows, *labels, *which, *weights;
@@ -683,8 +681,7 @@ PyObject *pool_add(PyObject *module, PyObject *args)
     return good ? Py_BuildValue("nnL", (Py_ssize_t)done, (Py_ssize_t)c.size, (long long)alive) : NULL;
 }
 
-/* Take n of the columns of a document out, or put them back; how many were done before a count would have gone below 0.
- */
+/* Subtract n columns of a document, or add them back; return the number done before a count would fall below 0. */
 static size_t take_columns(const Change *c, int64_t d, size_t n, int sign, int64_t *alive)
 {
     const Table *t = &c->table;
@@ -711,9 +708,10 @@ static size_t take_columns(const Change *c, int64_t d, size_t n, int sign, int64
     return n;
 }
 
-const char take_doc[] = "take(table, rows, labels, which, weights)\n--\n\n"
-                        "Subtract documents from a table: minus the columns that have no documents any more.\n\n"
-                        "ValueError, and nothing changed, where a count would go below zero.";
+const char take_doc[] =
+    "take(table, rows, labels, which, weights)\n--\n\n"
+    "Subtract documents from a table; return minus the number of columns left without documents.\n\n"
+    "ValueError, without a change, if a count would fall below zero.";
 PyObject *pool_take(PyObject *module, PyObject *args)
 {
     PyObject *table, *rows, *labels, *which, *weights;
@@ -733,7 +731,7 @@ PyObject *pool_take(PyObject *module, PyObject *args)
                 done = take_columns(&c, d, n, 1, &alive);
                 good = done == n;
             }
-            if (!good) { /* put back what was taken out so far */
+            if (!good) { /* add back everything subtracted so far */
                 take_columns(&c, d, done, -1, &alive);
                 while (at--) {
                     d = rows_at(&c.rows, at);
@@ -752,20 +750,20 @@ PyObject *pool_take(PyObject *module, PyObject *args)
     return good ? PyLong_FromLongLong(alive) : NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------ between file and
- * memory */
+/* ------------------------------------------------------------------------------------------------ loading and packing
+ */
 
-/* Tables in files on their way into memory. `most`: what the values may be at most, or NULL. */
+/* Loading of tables from files. `most`: the maximum of each value, or NULL. */
 typedef struct {
     Table *tables;
-    size_t n_tables, each, width, rows, room; /* rows in use, and how many there is room for */
+    size_t n_tables, each, width, rows, room; /* rows: in use; room: capacity */
     int32_t *place, *values;
     const int64_t *most;
 } Loading;
 
 static const char count_beyond[] = "a count of the table is below 1, or above the number of documents";
 
-/* How many columns a table in a file has, if its entries are in order. */
+/* The number of columns of a table in a file, if its entries are in order. */
 static size_t columns_of(const Table *t)
 {
     size_t n = 0;
@@ -774,7 +772,7 @@ static size_t columns_of(const Table *t)
     return n;
 }
 
-/* Put every entry of a file into place and values, or add it to what is there; what is wrong with it, or NULL. */
+/* Add every entry of a file to `place` and `values`. Return the error, or NULL. */
 static ALWAYS_INLINE const char *unpack(Loading *to, Table *t, const int first, const int64_t *most)
 {
     uint32_t before = 0;
@@ -792,9 +790,9 @@ static ALWAYS_INLINE const char *unpack(Loading *to, Table *t, const int first, 
                 return count_beyond;
             const int is_new = !i || column != (uint32_t)((uint64_t)before >> t->bits);
             if (first && is_new ? to->place[column] != 0 : (uint32_t)to->place[column] > to->rows)
-                return "load takes a place that is empty";
+                return "load needs an empty place";
             if (!to->place[column]) {
-                if (to->rows == to->room) /* never, unless the file changes meanwhile */
+                if (to->rows == to->room) /* only if the file changes meanwhile */
                     return table_damaged;
                 to->place[column] = (int32_t)++to->rows;
             }
@@ -804,7 +802,7 @@ static ALWAYS_INLINE const char *unpack(Loading *to, Table *t, const int first, 
             else {
                 int64_t sum = (int64_t)*at + value;
                 if (sum > INT32_MAX || sum < INT32_MIN)
-                    return "counts go beyond 2**31";
+                    return "counts exceed 2**31";
                 *at = (int32_t)sum;
             }
             before = key;
@@ -813,7 +811,7 @@ static ALWAYS_INLINE const char *unpack(Loading *to, Table *t, const int first, 
     return NULL;
 }
 
-/* Add all tables up, the first one, which should be the largest, as it is. */
+/* Add up all tables; the first one, ideally the largest, is copied. */
 static const char *unpack_all(Loading *to)
 {
     const char *wrong = NULL;
@@ -832,12 +830,12 @@ static const char *unpack_all(Loading *to)
     return beyond ? count_beyond : NULL;
 }
 
-const char load_doc[] = "load(tables, each, place, documents)\n--\n\n"
-                        "The values of tables in files, added up, as a table in memory has them: a bytearray, `each` "
-                        "int32 a row. `place` is filled in.\n\n"
-                        "documents: int64, what each of the values may be at most (and at least 1), or None. Every "
-                        "block is checked; ValueError where one is\n"
-                        "damaged or an entry can't be.";
+const char load_doc[] =
+    "load(tables, each, place, documents)\n--\n\n"
+    "Return the summed values of tables in files in the layout of memory: a bytearray, `each` int32 per "
+    "row. Fills `place`.\n\n"
+    "documents: int64, the maximum of each value (at least 1), or None. Every block is checked; "
+    "ValueError for a damaged one or an invalid entry.";
 PyObject *pool_load(PyObject *module, PyObject *args)
 {
     PyObject *list, *placed, *documents, *result = NULL;
@@ -900,8 +898,9 @@ static inline int any_of_8(const int32_t *numbers)
     return (pairs[0] | pairs[1] | pairs[2] | pairs[3]) != 0;
 }
 
-const char pack_entries_doc[] = "pack_entries(table)\n--\n\nThe entries of a table in memory as a file has them, "
-                                "ascending by key; values of 0 are left out.";
+const char pack_entries_doc[] =
+    "pack_entries(table)\n--\n\n"
+    "Return the entries of a table in memory in the format of a file, ascending by key, without zeros.";
 PyObject *pool_pack_entries(PyObject *module, PyObject *args)
 {
     PyObject *from, *result = NULL;
@@ -915,7 +914,7 @@ PyObject *pool_pack_entries(PyObject *module, PyObject *args)
         whole_attr(from, "size", 0, (int64_t)t.rows, &size) < 0)
         goto done;
     if (t.in_file || (t.width && (uint64_t)t.width << t.bits > (uint64_t)1 << 32)) {
-        PyErr_SetString(PyExc_ValueError, "so many columns and values don't fit into keys of 32 bits");
+        PyErr_SetString(PyExc_ValueError, "keys of 32 bits are too small for these columns and values");
         goto done;
     }
     for (size_t i = 0; i < (size_t)size * t.each; i++)
@@ -924,14 +923,14 @@ PyObject *pool_pack_entries(PyObject *module, PyObject *args)
         goto done;
     uint32_t *out = (uint32_t *)PyBytes_AsString(result), *end = out + 2 * n;
     Py_BEGIN_ALLOW_THREADS
-    /* columns that have a place are first listed, without a branch that nobody could foretell: a third of the time */
+    /* used columns are listed first, without unpredictable branches: a third of the time */
     uint32_t found[STRETCH + 1];
     for (size_t from_column = 0; from_column < t.width; from_column += STRETCH) {
         size_t to = t.width - from_column < STRETCH ? t.width : from_column + STRETCH, listed = 0;
         for (size_t column = from_column, next; column < to; column = next) {
             next = to - column < 8 ? to : column + 8;
             if (next == column + 8 && !any_of_8(t.place + column))
-                continue; /* most columns of a small model have no place */
+                continue; /* most columns of a small model are unused */
             for (; column < next; column++) {
                 found[listed] = (uint32_t)column;
                 listed += (uint32_t)t.place[column] - 1u < (uint32_t)size;

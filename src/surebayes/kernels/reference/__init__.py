@@ -1,1 +1,1 @@
-"""Reference implementations of the C kernels in Python, and the fallback where the kernels are not built."""
+"""Reference implementations of the C kernels in Python, and the fallback if the kernels are not built."""

@@ -18,7 +18,7 @@ _LEAST_BITS, _MOST_BITS, _PATIENCE = 8, 13, 5
 
 
 def _more(rest: int) -> bytes:
-    """Return what goes on where a token has no room for a length."""
+    """Return the further bytes of a length that exceeds its token."""
     return b"\xff" * (rest // 255) + bytes([rest % 255])
 
 
@@ -37,7 +37,7 @@ def _sequences(data: bytes) -> Iterator[bytes]:
     start, at, missed = 0, 1, 1 << _PATIENCE
 
     def slot(place: int) -> int:
-        key = int.from_bytes(data[place : place + 6], "little") << 16  # shorter matches save little and cost as much
+        key = int.from_bytes(data[place : place + 6], "little") << 16  # shorter matches save little and take as long
         return (key * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> (64 - bits)
 
     while at + _LAST_MATCH <= n:
@@ -61,14 +61,14 @@ def _sequences(data: bytes) -> Iterator[bytes]:
 
 
 def compress(contents: list[bytes | tuple[bytes | str, ...]], prefix: bytes | None = None) -> Any:
-    r"""Return each of a list of contents compressed: a mark, its size as uint32, and a block of LZ4.
+    r"""Compress contents: each becomes a mark, its size as uint32, and an LZ4 block.
 
     Parameters
     ----------
     contents : list
-        Of each bytes, or a tuple of parts that follow each other: bytes, and str of ASCII.
+        Each is bytes, or a tuple of consecutive parts: bytes and ASCII str.
     prefix : bytes, optional
-        With it two lists are returned: bytearrays that begin with it, and their CRC-32.
+        If given, the result is two lists: bytearrays that begin with it, and their CRC-32.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def compress(contents: list[bytes | tuple[bytes | str, ...]], prefix: bytes | No
 
 
 def _joined(content: bytes | tuple[bytes | str, ...]) -> bytes:
-    """Return the parts of a content as one."""
+    """Join the parts of a content."""
     if not isinstance(content, (bytes, tuple)):
         raise TypeError("a content must be bytes, or a tuple of parts")
     parts = content if isinstance(content, tuple) else (content,)
@@ -100,7 +100,7 @@ def _joined(content: bytes | tuple[bytes | str, ...]) -> bytes:
 
 
 def decompress(packed: Buffer, most: int) -> bytes:
-    """Return what `compress` packed; ValueError where it can't be that, or has more than `most` bytes.
+    """Unpack the result of `compress`; ValueError for anything else, or for more than `most` bytes.
 
     Examples
     --------
@@ -114,11 +114,11 @@ def decompress(packed: Buffer, most: int) -> bytes:
             return _unpacked(view, size)
     except IndexError:
         pass
-    raise ValueError("it is no block of LZ4 of the size that it names")
+    raise ValueError("it is not an LZ4 block of the size in its head")
 
 
 def _unpacked(view: bytes, size: int) -> bytes:
-    """Return what is in a block; IndexError where it ends too soon, or goes on too long."""
+    """Unpack a block; IndexError if it is too short or too long."""
     out, at = bytearray(), 5
     while True:
         token, at = view[at], at + 1
@@ -129,7 +129,7 @@ def _unpacked(view: bytes, size: int) -> bytes:
         at += n
         if at == len(view):
             if len(out) != size:
-                raise IndexError("it has another size")
+                raise IndexError("the size is different")
             return bytes(out)
         back = view[at] | view[at + 1] << 8
         length, at = _length(view, at + 2, token & 15)
@@ -141,7 +141,7 @@ def _unpacked(view: bytes, size: int) -> bytes:
 
 
 def _length(view: bytes, at: int, length: int) -> tuple[int, int]:
-    """Return a length, read on where the token had no room for it, and where it ends."""
+    """Return a length, with its further bytes if it exceeds the token, and its end."""
     more = 255 if length == 15 else 0
     while more == 255:
         more = view[at]
@@ -153,9 +153,9 @@ def _length(view: bytes, at: int, length: int) -> tuple[int, int]:
 
 
 def pack_views(views: list[Any]) -> bytes:
-    """Pack the columns of each view, ascending uint32, as gaps of two bytes; 65535 stands for so many more, and go on.
+    """Pack the columns of each view, ascending uint32, as gaps of two bytes; 65535 means "add it and read on".
 
-    Before each view how many such words it takes, as uint32.
+    Each view is preceded by its number of words as uint32.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def pack_views(views: list[Any]) -> bytes:
 
 
 def unpack_columns(packed: Buffer, start: int, words: int) -> bytes:
-    """Read what `pack_views` wrote as so many words of a view, from a byte on: ascending uint32."""
+    """Read the columns of a view from the result of `pack_views`: `words` words from a byte on."""
     view = memoryview(packed).cast("B")
     if start < 0 or words < 0 or start + 2 * words > len(view):
         raise ValueError("there are fewer words")

@@ -18,10 +18,10 @@ from surebayes.kernels.reference.tables import (
     block_checksums,
     cast,
     checksum,
+    count_missing,
     documents_of,
     gather,
     key_bits,
-    lacking,
     lesson_alive,
     lesson_entries,
     load,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Batch = tuple[DocumentRows, Buffer, "Buffer | None"]
 
     class ClassSums(Protocol):
-        """Counts by class of the tables of a stack, columns that have documents, and totals by class."""
+        """A stack of tables with counts by class, the number of columns with documents, and totals by class."""
 
         stack: Any
         classes: int
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "add", "block_checksums", "checksum", "compress", "count", "counts_of", "decompress", "end_on_bus_error", "gather",
-    "guide", "hash_listed", "hash_tokens", "key_bits", "lacking", "lesson_alive", "lesson_entries", "load", "log_odds",
+    "guide", "hash_listed", "hash_tokens", "key_bits", "count_missing", "lesson_alive", "lesson_entries", "load",
+    "log_odds",
     "merge", "opinion", "pack_entries", "pack_views", "row_checks", "score", "staged", "strongest", "take", "totals",
     "unpack_columns", "weigh",
 ]  # fmt: skip
@@ -66,31 +67,31 @@ _EXACT = 32
 def count(
     learnt: list[Batch], more: list[Batch], width: int, classes: int
 ) -> tuple[tuple[bytes, bytes, int, list[int]], tuple[bytes, bytes, int, list[int]]]:
-    """Return the counts of documents by column and class, of those `learnt` and of these and `more`.
+    """Return the counts of documents by column and class: of the `learnt` ones, and of these plus `more`.
 
     Parameters
     ----------
     learnt, more : list of (rows, labels, which)
-        Documents, the class of each (int64), and which of them are meant, or None.
+        Documents, the class of each (int64), and the selected ones, or None.
     width, classes : int
         The number of columns, and of classes.
 
     Returns
     -------
     (entries, guide, columns, totals), (entries, guide, columns, totals)
-        Entries as a file has them, the guide to them, how many columns have documents, and the columns of all documents
-        by class.
+        Entries in the format of a file, their guide, the number of columns with documents, and the columns of all
+        documents by class.
     """
     if not isinstance(learnt, list) or not isinstance(more, list):
         raise TypeError("count takes lists of batches")
     bits, counts, totals, results = key_bits(classes), dict[int, int](), [0] * classes, []
     if classes < 1 or not 1 <= width < 2**31 or width << bits > 2**32:
-        raise ValueError("so many columns and values don't fit into keys of 32 bits")
+        raise ValueError("keys of 32 bits are too small for these columns and values")
     for batches in learnt, more:
         for rows, labels, which in batches:
             known = cast(labels, "q")
             if len(known) != len(cast(rows.indptr, "q")) - 1 or any(not 0 <= label < classes for label in known):
-                raise ValueError("there must be one label below the number of classes a document")
+                raise ValueError("each document needs one label below the number of classes")
             for d, columns in documents_of(rows, which):
                 if list(columns) != sorted(columns) or any(not 0 <= column < width for column in columns):
                     raise ValueError("columns of a document must ascend, and be below the width")
@@ -104,10 +105,10 @@ def count(
 
 
 def guide(entries: Buffer, each: int) -> bytes:
-    """Return where to look for a column among entries: a shift, then by column >> shift the first entry not before it.
+    """Return the guide to entries: a shift, then by column >> shift the first entry that isn't before it.
 
-    Of many entries the shift is 32; then for every 32 keys a word of bits, one for each key that there is, and the
-    number of the first of their entries.
+    With many entries the shift is 32, followed for every 32 keys by a word with a bit per existing key, and the number
+    of their first entry.
 
     Examples
     --------
@@ -137,7 +138,7 @@ def guide(entries: Buffer, each: int) -> bytes:
 
 
 def counts_of(sums: ClassSums, columns: Sequence[int], copied: int = 0, copies: int = 0) -> list[list[int]]:
-    """Return the counts of columns by class, all tables of the stack added up, with copies of the document."""
+    """Return the counts of columns by class, summed over the stack, with copies of the document."""
     total = [[0] * sums.classes for _ in columns]
     for table, weight in sums.stack:
         for row, more in zip(total, gather(table, sums.classes, columns)):
@@ -153,9 +154,9 @@ def counts_of(sums: ClassSums, columns: Sequence[int], copied: int = 0, copies: 
 def log_odds(
     counts: list[list[int]], sums: ClassSums, c: int, smoothing: float, copied: int = 0, copies: int = 0
 ) -> list[float | None]:
-    """Return the log-odds of columns with these counts, class c against the rest; None for those without documents.
+    """Return the log-odds of columns with these counts, class c against the rest; None without documents.
 
-    Kolcz & Yih, eq. (4), with the counts and totals of now: (mass + s) / (total + s V) inside and outside of the class.
+    Kolcz & Yih, eq. (4), with the current counts and totals: (mass + s) / (total + s V) inside and outside the class.
     """
     more = copies * len(counts)
     inside = sums.totals[c] + (more if copied == c else 0)
@@ -176,7 +177,7 @@ def log_odds(
 
 
 def strongest(values: Sequence[float | None], top: int) -> list[tuple[int, float]]:
-    """Return (place, value) of those that take part, by place: all, or the `top` strongest, of equals the first."""
+    """Return (place, value) of the participating columns, by place: all, or the `top` strongest, ties by place."""
     known = [(i, value) for i, value in enumerate(values) if value is not None]
     if top and top < len(known):
         known = sorted(sorted(known, key=lambda pair: (-abs(pair[1]), pair[0]))[:top])
@@ -184,7 +185,7 @@ def strongest(values: Sequence[float | None], top: int) -> list[tuple[int, float
 
 
 def opinion(values: Sequence[float | None], top: int) -> float:
-    """Kolcz & Yih, eq. (3) with weights |log-odds|: sum(lo |lo|) / sum(|lo|) over the columns that take part."""
+    """Kolcz & Yih, eq. (3) with weights |log-odds|: sum(lo |lo|) / sum(|lo|) over the participating columns."""
     total = weight = 0.0
     for _, value in strongest(values, top):
         size = abs(value)
@@ -196,9 +197,9 @@ def opinion(values: Sequence[float | None], top: int) -> float:
 def staged(
     stage: Any, columns: Sequence[int], times: Sequence[int] | None, contrasts: int
 ) -> tuple[list[float], float, list[list[float]]]:
-    """Return a second stage's sums for each contrast, the row's length, and what each column adds to each sum."""
+    """Return a second stage's sums for each contrast, the row's length, and the columns' shares of the sums."""
     if stage.counted and times is None:
-        raise ValueError("columns, contrasts, experts, copies and out don't belong together")
+        raise ValueError("columns, contrasts, experts, copies and out have inconsistent sizes")
     rows = gather(stage.table, contrasts + 1, columns)
     square, sums = 0.0, [0.0] * contrasts
     each: list[list[float]] = []
@@ -235,23 +236,23 @@ def score(
     rows : object
         With `indptr`, `columns` and `times` (how often each column occurs, or None).
     sums : object
-        With `stack` (a list of (table, weight), whose counts add up), `classes`, `alive` (columns that have documents)
+        With `stack` (a list of (table, weight), whose counts are added), `classes`, `alive` (columns with documents)
         and `totals` (of the counts, by class).
     experts : list
         Each with a `smoothing` and a `top` (0 takes all columns), or with the `table`, `intercepts` and `counted` of a
         second stage.
     contrasts : buffer of int64
-        The classes; below 0: none, and its scores stay as they are.
+        The classes; the scores of negative ones stay unchanged.
     out : buffer of float64, (documents, contrasts, any number)
-        Where the scores go, in the places from `first` on.
+        The output, from place `first` on.
     first : int
         The place of the first expert.
     which : buffer of int64, or None
-        The documents that are meant.
+        The selected documents.
     copied, copies : int
-        As if each document had been learnt so many times more as the class `copied`.
+        The class, and the number, of additional copies of each document.
     known : buffer of int64, optional
-        Where the number of each document's columns that have documents is stored.
+        The output for the number of each document's columns with documents.
     """
     classes, scores = cast(contrasts, "q"), cast(out, "d")
     indptr, times = cast(rows.indptr, "q"), None if rows.times is None else cast(rows.times, "I")
@@ -260,7 +261,7 @@ def score(
     alive = None if known is None else cast(known, "q")
     fits = classes and len(scores) == stride * len(documents) * len(classes)
     if not fits or (alive is not None and len(alive) != len(documents)):
-        raise ValueError("columns, contrasts, experts, copies and out don't belong together")
+        raise ValueError("columns, contrasts, experts, copies and out have inconsistent sizes")
     for i, (d, columns) in enumerate(documents):
         counts = counts_of(sums, columns, copied, copies)
         if alive is not None:
@@ -286,10 +287,10 @@ def score(
 
 
 def weigh(opinions: Buffer, weights: Buffer, bias: Buffer, out: Buffer, bounds: Buffer | None = None) -> None:
-    """Fill in the pool's scores of documents: bias + the sum of weight times opinion, expert by expert.
+    """Compute the pool's scores of documents: bias + the sum of weight times opinion, expert by expert.
 
-    `bounds` has for each weight the centre of the opinions and how large they are at most, 0 where they stay as they
-    are. ValueError where a score is no number.
+    `bounds` has for each weight the centre and the bound of the opinions, with a bound of 0 for none. ValueError if a
+    score is NaN.
 
     Examples
     --------
@@ -311,7 +312,7 @@ def weigh(opinions: Buffer, weights: Buffer, bias: Buffer, out: Buffer, bounds: 
         or len(values) != len(scores) * experts
         or (limits is not None and len(limits) != 2 * len(factors))
     ):
-        raise ValueError("opinions, weights, bias, bounds and out don't belong together")
+        raise ValueError("opinions, weights, bias, bounds and out have inconsistent sizes")
     for i in range(len(scores)):
         total = added[i % contrasts]
         for e in range(experts):
@@ -321,11 +322,11 @@ def weigh(opinions: Buffer, weights: Buffer, bias: Buffer, out: Buffer, bounds: 
             total += factors[own] * said
         scores[i] = total
         if not isfinite(total):
-            raise ValueError("a score is no number")
+            raise ValueError("a score is not a number")
 
 
 def bounded(opinion: float, centre: float, most: float) -> float:
-    """Return an opinion less its centre, z, as z / (1 + abs(z) / most); as it is where `most` is 0.
+    """Return an opinion minus its centre, z, bounded: z / (1 + abs(z) / most); unbounded if `most` is 0.
 
     Examples
     --------
@@ -358,9 +359,9 @@ def separate(
 
 
 def row_checks(rows: list[tuple[Any, ...]], chain: int) -> tuple[list[int], list[int]]:
-    """Return the checksums of rows of the journal, and the running checksum after each, which is `chain` before.
+    """Return the checksums of journal rows, and the running checksum after each, starting from `chain`.
 
-    Each value is encoded as docs/format.md has it: a tag, and what it is in bytes, the lowest first.
+    Values are encoded as in docs/format.md: a tag, then the bytes, lowest first.
 
     Parameters
     ----------
@@ -400,11 +401,11 @@ def _encoded(value: Any) -> bytes:
         return b"S" + len(written).to_bytes(4, "little") + written
     if type(value) is bytes:
         return b"B" + len(value).to_bytes(4, "little") + value
-    raise TypeError(f"a row has None, int, float, str and bytes, got {type(value)!r}")
+    raise TypeError(f"a row can have None, int, float, str and bytes, got {type(value)!r}")
 
 
 def end_on_bus_error() -> None:
-    """Leave things as they are: Python can't answer the signal that a mapped file cut short sends; the kernel can.
+    """Do nothing: only the compiled kernel can handle the signal of a truncated mapped file.
 
     Examples
     --------
@@ -413,7 +414,7 @@ def end_on_bus_error() -> None:
 
 
 def hash_tokens(tokens: Iterable[bytes], width: int) -> bytes:
-    """Return the columns of a list of bytes, as scikit-learn's HashingVectorizer has them: uint32.
+    """Return the columns of a list of bytes as uint32, equal to those of scikit-learn's HashingVectorizer.
 
     Examples
     --------
@@ -426,7 +427,7 @@ def hash_tokens(tokens: Iterable[bytes], width: int) -> bytes:
 
 
 def hash_listed(listed: bytes, width: int) -> bytes:
-    r"""Return the columns of tokens that lie one after the other, each after its size as uint16.
+    r"""Return the columns of concatenated tokens, each after its size as uint16.
 
     Examples
     --------
@@ -439,5 +440,5 @@ def hash_listed(listed: bytes, width: int) -> bytes:
         tokens.append(listed[at + 2 : at + 2 + size])
         at += 2 + size
     if at != len(listed):
-        raise ValueError("the last token is cut short")
+        raise ValueError("the last token is truncated")
     return hash_tokens(tokens, width)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 Row = tuple[npt.NDArray[np.int64], FloatArray, float]
-"""Where the entries of a row are, what each counts, and 1 / the row's length."""
+"""The places of a row's entries, their values, and 1 / the row's length."""
 
 _TOO_SMALL = 1e-12
 
 
 class _Machine:
-    """The machines of all contrasts, and the rows that they see."""
+    """The machines of all contrasts, with their rows."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class _Machine:
         good = len(self.labels) == len(self.costs) == len(meant) and len(self.bias) == len(self.contrasts) > 0
         good = good and bool(((self.costs > 0) & (self.costs < 1e30)).all()) and (not counted or rows.times is not None)
         if not good:
-            raise ValueError("rows, labels, costs, contrasts and intercepts don't belong together")
+            raise ValueError("rows, labels, costs, contrasts and intercepts have inconsistent sizes")
         self.kind = "f8" if len(self.contrasts) == 1 else "f4"
         times = _array(rows.times, "u4") if counted else None
         ends = [(indptr[d], indptr[d + 1]) for d in meant]
@@ -65,13 +65,13 @@ class _Machine:
         return at, often, 1.0 / np.sqrt(square) if square > 0 else 0.0
 
     def visit(self, i: int, limit: float, span: list[float]) -> bool:
-        """Visit a row; return whether it can be left out of the next passes."""
+        """Visit a row; return whether the next passes can skip it."""
         at, often, scale = self.rows[i]
         alpha, diagonal = self.alpha[i], 0.5 / self.costs[i]
         whole = (2.0 if scale > 0 else 1.0) + diagonal
         shares = self._kept(at)[:, 1:] * often.astype(self.kind)[:, None]
         sums = _total(shares)
-        if len(self.contrasts) == 1:  # four running sums, as the kernel has them
+        if len(self.contrasts) == 1:  # four partial sums, as in the kernel
             first, second, third, fourth = (_total(shares[lane::4]) for lane in range(4))
             sums = (first + second) + (third + fourth)
         margins = sums * scale + self.bias
@@ -123,7 +123,7 @@ def separate(
     most: int,
     enough: float,
 ) -> int:
-    """Fit a linear support vector machine on rows of length 1 for each contrast; return how many passes it took.
+    """Fit a linear support vector machine on rows of length 1 for each contrast; return the number of passes.
 
     The parameters are those of the compiled `separate`.
     """

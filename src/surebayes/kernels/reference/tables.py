@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     class MemoryTable(Protocol):
-        """A table in memory: `place` has for each column 1 + its row in `values`, or 0; `each` values a row."""
+        """A table in memory: `place` has for each column 1 + its row in `values`, or 0; `each` values per row."""
 
         place: Any
         values: Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         size: int
 
     class FileTable(Protocol):
-        """A table in a file: how many entries, and where they, their fences and the checksums of both start."""
+        """A table in a file: the number of entries, and the starts of entries, fences and the checksums of both."""
 
         file: Any
         n: int
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         times: Any
 
     class Stacked(Protocol):
-        """Tables with weights, whose counts add up."""
+        """A stack of tables with weights, whose counts are added."""
 
         stack: Any
         classes: int
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 def cast(buffer: Buffer, kind: Any) -> Any:
-    """See a buffer as numbers."""
+    """View a buffer as numbers."""
     view = memoryview(buffer)
     return view.cast("B").cast(kind) if view.nbytes else view
 
@@ -74,7 +74,7 @@ def _signed(value: int) -> int:
 
 
 def key_bits(each: int) -> int:
-    """Return the bits of a key that name the value.
+    """Return the number of bits of a key for the index of the value.
 
     Examples
     --------
@@ -117,13 +117,13 @@ class _CheckedFile:
         sizes = 8 * table.n, 4 * self.blocks, 4 * self.blocks, 4 * fence_blocks
         spans = zip((table.entries, table.entry_crcs, table.fences, table.fence_crcs), sizes)
         if table.n < 0 or any(start < 0 or start + size > len(self.file) for start, size in spans):
-            raise ValueError("the table lies outside of its file")
+            raise ValueError("the table exceeds its file")
         self.places = {
             "entries": (table.entries, 8 * table.n, table.entry_crcs),
             "fences": (table.fences, 4 * self.blocks, table.fence_crcs),
         }
         self.known: dict[tuple[str, int], list[int]] = {}
-        self.checked = table.checked  # blocks whose checksum is known to be right
+        self.checked = table.checked  # blocks with a verified checksum
         self.has_fences = not len(table.guide)
 
     def block(self, kind: str, number: int) -> list[int]:
@@ -170,7 +170,7 @@ def _in_memory(table: MemoryTable | FileTable) -> TypeIs[MemoryTable]:
 
 
 def gather(table: MemoryTable | FileTable, each: int, columns: Iterable[int]) -> list[list[int]]:
-    """Return the values of columns, `each` to a column, of a table in memory or in a file."""
+    """Return the values of columns, `each` per column, of a table in memory or in a file."""
     if _in_memory(table):
         place, values = cast(table.place, "i"), cast(table.values, "i")
         rows = len(values) // each
@@ -189,7 +189,7 @@ def gather(table: MemoryTable | FileTable, each: int, columns: Iterable[int]) ->
 
 
 def documents_of(rows: DocumentRows, which: Buffer | None) -> Iterator[tuple[int, memoryview[int]]]:
-    """Yield the place and the columns of documents, `which` of them or all."""
+    """Yield the place and the columns of the documents `which`, or of all."""
     indptr, columns = cast(rows.indptr, "q"), cast(rows.columns, "i")
     for d in range(len(indptr) - 1) if which is None else cast(which, "q"):
         yield d, columns[indptr[d] : indptr[d + 1]]
@@ -198,29 +198,29 @@ def documents_of(rows: DocumentRows, which: Buffer | None) -> Iterator[tuple[int
 def add(
     table: MemoryTable, rows: DocumentRows, labels: Buffer, which: Buffer | None, start: int, weights: Buffer | None
 ) -> tuple[int, int, int]:
-    """Add the documents ``which[start:]`` to a table in memory for as long as there is room.
+    """Add the documents ``which[start:]`` to a table in memory as long as there is room.
 
     Parameters
     ----------
     table : object
-        With `place` (for each column 1 + its row in `values`, or 0; int32), `values` (`each` int32 a row), `each` and
-        `size`, the rows in use.
+        With `place` (for each column 1 + its row in `values`, or 0; int32), `values` (`each` int32 per row), `each` and
+        `size`, the number of rows in use.
     rows : object
         With `indptr` and `columns`: the distinct columns of document i are ``columns[indptr[i]:indptr[i + 1]]``.
     labels : buffer of int64
         The class of each document.
     which : buffer of int64, or None
-        The documents that are meant; all of them if None.
+        The selected documents; None for all.
     start : int
-        Where to begin in `which`.
+        The position in `which` to start from.
     weights : buffer of int64, or None
         How often each document counts.
 
     Returns
     -------
     done, size, alive : int
-        How many of `which` are done (the caller makes room and goes on), rows in use, columns that have documents now
-        and had none before.
+        The number of documents done (the caller makes room and continues), the rows in use, and the number of columns
+        whose first documents these are.
     """
     place, values, each = cast(table.place, "i"), cast(table.values, "i"), table.each
     classes, times = cast(labels, "q"), None if weights is None else cast(weights, "q")
@@ -242,9 +242,9 @@ def add(
 
 
 def take(table: MemoryTable, rows: DocumentRows, labels: Buffer, which: Buffer | None, weights: Buffer | None) -> int:
-    """Subtract documents from a table; return minus the columns that have no documents any more.
+    """Subtract documents from a table; return minus the number of columns left without documents.
 
-    ValueError, and nothing changed, where a count would go below zero.
+    ValueError, without a change, if a count would fall below zero.
     """
     place, values, each = cast(table.place, "i"), cast(table.values, "i"), table.each
     classes, times = cast(labels, "q"), None if weights is None else cast(weights, "q")
@@ -265,7 +265,7 @@ def take(table: MemoryTable, rows: DocumentRows, labels: Buffer, which: Buffer |
 
 
 def load(tables: list[FileTable], each: int, place: Buffer, documents: Buffer | None) -> bytearray:
-    """Return the values of tables in files, added up, as a table in memory has them, and fill `place` in."""
+    """Return the summed values of tables in files in the layout of memory, and fill `place`."""
     if not isinstance(tables, list):
         raise TypeError("load takes a list of tables")
     row_of, most = cast(place, "i"), None if documents is None else cast(documents, "q")
@@ -274,7 +274,7 @@ def load(tables: list[FileTable], each: int, place: Buffer, documents: Buffer | 
         before = -1
         for column, which, value in _entries_of(table, each, len(row_of)):
             if not 0 <= row_of[column] <= (0 if not number and column != before else len(rows)):
-                raise ValueError("load takes a place that is empty")
+                raise ValueError("load needs an empty place")
             before = column
             if len(tables) == 1 and most is not None and not 1 <= value <= most[which]:
                 raise ValueError(_COUNT_BEYOND)
@@ -284,7 +284,7 @@ def load(tables: list[FileTable], each: int, place: Buffer, documents: Buffer | 
             row = rows[row_of[column] - 1]
             row[which] += value
             if not -(2**31) <= row[which] < 2**31:
-                raise ValueError("counts go beyond 2**31")
+                raise ValueError("counts exceed 2**31")
     if most is not None and any(not 0 <= value <= most[c] for row in rows for c, value in enumerate(row)):
         raise ValueError(_COUNT_BEYOND)
     return bytearray(uint32(value for row in rows for value in row))
@@ -294,7 +294,7 @@ _COUNT_BEYOND = "a count of the table is below 1, or above the number of documen
 
 
 def _entries_of(table: FileTable, each: int, width: int) -> Iterator[tuple[int, int, int]]:
-    """Yield column, which value and the value of every entry of a table in a file."""
+    """Yield column, index of the value and value of every entry of a table in a file."""
     file, before = _CheckedFile(table, each), -1
     mask = (1 << file.bits) - 1
     for number in range(file.blocks):
@@ -308,14 +308,14 @@ def _entries_of(table: FileTable, each: int, width: int) -> Iterator[tuple[int, 
 
 
 def totals(table: MemoryTable) -> tuple[int, list[int]]:
-    """Return the columns with documents of a table in memory, and the sum of the counts of each class."""
+    """Return the number of columns with documents of a table in memory, and the sum of counts for each class."""
     values = cast(table.values, "i")[: table.size * table.each]
     by_class = [values[c :: table.each] for c in range(table.each)]
     return sum(map(any, zip(*by_class))), [sum(counts) for counts in by_class]
 
 
 def pack_entries(table: MemoryTable) -> bytes:
-    """Return the entries of a table in memory as a file has them, ascending by key; values of 0 are left out."""
+    """Return the entries of a table in memory in the format of a file, ascending by key, without zeros."""
     place, values, each = cast(table.place, "i"), cast(table.values, "i"), table.each
     bits = key_bits(each)
     result: list[int] = []
@@ -331,7 +331,7 @@ def pack_entries(table: MemoryTable) -> bytes:
 
 
 def added_up(stack: Sequence[tuple[MemoryTable | FileTable, int]], classes: int, columns: list[int]) -> list[list[int]]:
-    """Return the counts of columns by class, all tables of a stack added up; columns ascend."""
+    """Return the counts of ascending columns by class, summed over a stack."""
     total = [[0] * classes for _ in columns]
     for table, weight in stack:
         width = len(cast(table.place, "i")) if _in_memory(table) else 2**31
@@ -354,16 +354,16 @@ def _columns_of(table: MemoryTable | FileTable, each: int) -> list[int]:
     return list(dict.fromkeys(columns))
 
 
-def lacking(upper: Stacked, lower: Stacked) -> int:
-    """Return how many columns have documents in `upper` and none in `lower`.
+def count_missing(upper: Stacked, lower: Stacked) -> int:
+    """Count the columns with documents in `upper` and none in `lower`.
 
     Parameters
     ----------
     upper, lower : object
-        With `stack` (a list of (table, weight), whose counts add up) and `classes`.
+        With `stack` (a list of (table, weight), whose counts are added) and `classes`.
     """
     if upper.classes != lower.classes:
-        raise ValueError("the two have not the same classes")
+        raise ValueError("the two have different numbers of classes")
     columns = sorted({column for table, _ in upper.stack for column in _columns_of(table, upper.classes)})
     both = [added_up(sums.stack, sums.classes, columns) for sums in (upper, lower)]
     return sum(any(more) and not any(fewer) for more, fewer in zip(*both))
@@ -383,18 +383,18 @@ def lesson_alive(
     label: int,
     forget: bool,
 ) -> int:
-    """Return by how much the number of columns that have documents changes when a document is learnt or forgotten.
+    """Return the change of the number of columns with documents when a document is learnt or forgotten.
 
     Parameters
     ----------
     rows : object
         One document.
     stack : list of (table, int)
-        Tables, whose counts, each times its weight, add up.
+        Tables and their weights.
     classes, label : int
-        How many classes there are, and which the document's is.
+        The number of classes, and the document's class.
     forget : bool
-        Whether it is forgotten; ValueError where a count would go below zero.
+        Whether it is forgotten; ValueError if a count would fall below zero.
     """
     total = added_up(stack, classes, _lesson(rows))
     if any(count < 0 for row in total for count in row):
@@ -409,7 +409,7 @@ def lesson_alive(
 
 
 def lesson_entries(rows: DocumentRows, classes: int, label: int, forget: bool) -> bytes:
-    """Return a document as the entries of a table: 1 for each column and its class, or -1 where it is forgotten."""
+    """Return a document as the entries of a table: 1 for each column and its class, -1 for a forgotten document."""
     columns, bits = _lesson(rows), key_bits(classes)
     if not 0 <= label < classes or any(b <= a for a, b in pairwise(columns)):
         raise ValueError("a lesson is one document with ascending columns, and one of the classes")
@@ -417,7 +417,7 @@ def lesson_entries(rows: DocumentRows, classes: int, label: int, forget: bool) -
 
 
 def merge(tables: list[FileTable], each: int) -> bytes:
-    """Return the entries of several tables in files as those of one; values that come to 0 are left out."""
+    """Merge the entries of several tables in files; values that add up to 0 are dropped."""
     total: dict[int, int] = {}
     for table in tables:
         file, before = _CheckedFile(table, each), -1
@@ -428,5 +428,5 @@ def merge(tables: list[FileTable], each: int) -> bytes:
                     raise ValueError("an entry of the table is out of order, or of another table")
                 total[key], before = total.get(key, 0) + value, key
                 if abs(total[key]) >= 2**31:
-                    raise ValueError("counts go beyond 2**31")
+                    raise ValueError("counts exceed 2**31")
     return uint32(word for key in sorted(total) if total[key] for word in (key, total[key]))

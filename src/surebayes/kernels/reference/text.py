@@ -1,6 +1,6 @@
 """The text kernel in plain Python: the same names, signatures and results as `_text`, many times slower.
 
-It is the fallback where the kernel is not built, and the tests compare the two. Buffers are returned as `array.array`.
+It is the fallback if the kernel is not built, and the tests compare the two. Buffers are returned as `array.array`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, overload
 
     Rows = tuple[array[int], array[int], array[int]]
-    """(lengths, ids, counts): how many distinct terms each document has, which, and how often each."""
+    """(lengths, ids, counts): the number of distinct terms of each document, the terms, and their counts."""
 
 _WORD = {1: re.compile(r"\w+"), 2: re.compile(r"\w\w+")}
 _SPACES = re.compile(r"\s\s+")
@@ -25,7 +25,7 @@ _MAX_COLUMNS = 2**31 - 1
 
 
 class Analyzer:
-    """How a document is cut into tokens; see `_text.Analyzer`."""
+    """Tokenizer of documents; see `_text.Analyzer`."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Analyzer:
         self.stop_words = frozenset(_encode(word) for word in stop_words)
 
     def tokens(self, document: str | bytes, strict: bool = False) -> list[bytes]:
-        """Every token of a document as bytes; `strict`: refuse what UTF-8 can't encode."""
+        """Every token of a document as bytes; `strict` refuses characters that UTF-8 can't encode."""
         if self.kind == "bytes":
             return self._byte_ngrams(document)
         if not isinstance(document, str):
@@ -120,7 +120,7 @@ class Vocabulary:
         return self.ids.get(_encode(term), -1)
 
     def merge(self, other: Vocabulary) -> array[int]:
-        """Add the terms of another vocabulary; for each of its ids the id here."""
+        """Add the terms of another vocabulary; return for each of its ids the id here."""
         if not isinstance(other, Vocabulary):
             raise TypeError(f"other must be a Vocabulary, got {type(other)!r}")
         if other is self:
@@ -135,7 +135,7 @@ class Vocabulary:
         return array("I", sorted(range(first, len(terms)), key=terms.__getitem__))
 
     def terms(self, ids: Buffer, latin: bool = False) -> list[str]:
-        """Return the terms of a buffer of ids, as a list of str; latin: one character a byte."""
+        """Return the terms of a buffer of ids, as a list of str; latin: one character per byte."""
         terms = list(self.ids)
         return [
             terms[i].decode("latin-1") if latin else terms[i].decode("utf-8", "surrogatepass")
@@ -149,7 +149,7 @@ class Vocabulary:
         return chosen
 
     def dump(self) -> tuple[bytes, bytes]:
-        """Return (ends, text): the end of each term in all terms written one after the other."""
+        """Return (ends, text): the concatenated terms, and the end of each."""
         ends, at = array("Q"), 0
         for term in self.ids:
             at += len(term)
@@ -196,10 +196,10 @@ def hash_rows(
     terms: list[list[str] | bytes] | None = None,
     counted: bool = False,
 ) -> tuple[array[int], ...]:
-    """Return the columns that tokens of documents are hashed to: (lengths, columns), ascending in each row, each once.
+    """Return the hashed columns of the tokens of documents: (lengths, columns), ascending and distinct in each row.
 
-    `terms` has for each document a list of str that are hashed too, or their columns: bytes of uint32. With `counted`
-    (lengths, columns, counts), for words and bytes.
+    `terms` has for each document a list of further str to hash, or their columns: bytes of uint32. With `counted` the
+    result is (lengths, columns, counts), for words and bytes.
     """
     if terms is not None and (not isinstance(terms, list) or len(terms) != len(documents)):
         raise ValueError(f"terms must be a list with one list of str for each of the {len(documents)} documents")
@@ -224,7 +224,7 @@ def hash_word_views(
     documents: Sequence[str | bytes],
     views: Iterable[tuple[int, bool, list[list[str] | bytes] | None]],
 ) -> list[tuple[array[int], array[int], array[int] | None]]:
-    """Return several rows of each document, its words cut once: for each view (lengths, columns, counts or None).
+    """Return several rows of each document from one pass over its words: per view (lengths, columns, counts or None).
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def hash_word_views(
         Documents.
     views : list of (high, counted, terms)
         N-grams of 1 to `high` words, whether they are counted, and None or for each document the columns of further
-        terms: bytes of uint32.
+        terms as bytes of uint32.
     """
     result: list[tuple[array[int], array[int], array[int] | None]] = []
     for high, counted, terms in views:
@@ -287,7 +287,7 @@ def murmur3(data: bytes) -> int:
 
 
 def hashed(token: bytes, n_features: int) -> tuple[int, int]:
-    """Column and sign of a token, as scikit-learn's HashingVectorizer has them."""
+    """Column and sign of a token, equal to those of scikit-learn's HashingVectorizer."""
     h = murmur3(token)
     if h == 2**31:
         return (2**31 - 1 - (n_features - 1)) % n_features, -1
@@ -369,15 +369,15 @@ class Scorer:
         self.stride = len(self.prior) + self.weighted + (top > 0)
         if not len(self.prior) or len(self.records) % self.stride:
             raise ValueError(
-                f"records must have {self.stride} numbers a term (and prior one a class), got {len(self.records)}"
+                f"records must have {self.stride} numbers per term (and prior one per class), got {len(self.records)}"
             )
         self.known = len(self.records) // self.stride
         self.columns = None if columns is None else _items(columns, "i", "columns")
         if self.columns is not None and len(self.columns) < self.known:
-            raise ValueError(f"columns must have one number a term: {self.known}")
+            raise ValueError(f"columns must have one number per term: {self.known}")
 
     def score(self, documents: Sequence[str | bytes]) -> array[float]:
-        """Return the scores of a list of documents, one row a document."""
+        """Return the scores of a list of documents, one row per document."""
         if self.analyzer is None:
             raise ValueError("this Scorer has no analyzer: use score_rows")
         if self.vocabulary is not None:
@@ -385,7 +385,7 @@ class Scorer:
         return self.score_rows(*hash_count(self.analyzer, self.n_features, documents, self.alternate_sign))
 
     def score_rows(self, lengths: Buffer, ids: Buffer, counts: Buffer) -> array[float]:
-        """Return the scores of rows as count() gives them."""
+        """Return the scores of rows from count()."""
         row_lengths = _items(lengths, "I", "lengths")
         terms, times = _items(ids, "I", "ids"), _items(counts, "i", "counts")
         _check_rows(row_lengths, terms, times)
@@ -402,7 +402,7 @@ class Scorer:
             strongest = {i for i, _ in best[: self.top]}
             row = [pair for pair in row if pair[0] in strongest]
         values = [self._value(i, n) for i, n in row]
-        if self.steepness is not None:  # the norm alone cancels any factor, so the largest exponent may be 0
+        if self.steepness is not None:  # the norm cancels any factor, so the largest exponent becomes 0
             values = [self.steepness * value for value in values]
             largest = max(values, default=0.0) if self.norm in ("l1", "l2") and not self.pad else 0.0
             values = [math.exp(value - largest) for value in values]
@@ -451,7 +451,7 @@ def _items(buffer: Buffer, code: Any, name: str) -> Any:
     """View a buffer as items of a type code."""
     view = memoryview(buffer)
     if not view.nbytes:
-        return array(code)  # memoryview refuses to cast nothing
+        return array(code)  # memoryview can't cast an empty buffer
     view = view.cast("B")
     if len(view) % array(code).itemsize:
         raise ValueError(f"{name}: expected a buffer of {array(code).itemsize}-byte items, got {len(view)} bytes")
@@ -460,4 +460,4 @@ def _items(buffer: Buffer, code: Any, name: str) -> Any:
 
 def _check_rows(lengths: memoryview[int], ids: memoryview[int], counts: memoryview[int]) -> None:
     if not sum(lengths) == len(ids) == len(counts):
-        raise ValueError("lengths, ids and counts don't belong together: give them as count() returned them")
+        raise ValueError("lengths, ids and counts are inconsistent: pass the result of count() unchanged")

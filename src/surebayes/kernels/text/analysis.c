@@ -2,8 +2,8 @@
 
 /* -- prepare: lower case and class mask */
 
-/* 64 bytes: copy them to `out`, ASCII capitals lower-cased if asked; one bit a byte says whether an ASCII byte is of
- * the class. */
+/* Copy 64 bytes to `out`, with ASCII capitals lower-cased on request; return a bit per byte, set for ASCII bytes of the
+ * class. */
 static inline uint64_t classify(const uint8_t *in, uint8_t *out, bool lower, int class, uint64_t *high)
 {
 #if defined(__SSE2__)
@@ -53,21 +53,21 @@ static inline void mark(uint64_t *mask, size_t at, size_t length)
         mask[at / 64 + 1] |= bits >> (64 - (at & 63));
 }
 
-/* Python must be asked about a character: once a document is read to its end, so that it is read twice at most. */
+/* Record an unknown character, which Python classifies after the whole document was read: it is read at most twice. */
 static Status note_unknown(Workspace *ws, uint32_t c)
 {
-    if (!ws->noted && !(ws->noted = calloc(0x110000 / 8, 1)))
+    if (!ws->recorded && !(ws->recorded = calloc(0x110000 / 8, 1)))
         return NO_MEMORY;
-    if (ws->noted[c / 8] >> (c & 7) & 1)
+    if (ws->recorded[c / 8] >> (c & 7) & 1)
         return OK;
     if (reserve(&ws->unknown, &ws->unknown_room, ws->unknown_used + 1, sizeof *ws->unknown) != OK)
         return NO_MEMORY;
-    ws->noted[c / 8] |= (uint8_t)(1 << (c & 7));
+    ws->recorded[c / 8] |= (uint8_t)(1 << (c & 7));
     ws->unknown[ws->unknown_used++] = c;
     return OK;
 }
 
-/* The characters above ASCII, one by one, by the Unicode table. */
+/* Characters beyond ASCII, one by one, by the Unicode table. */
 static Status prepare_high(Workspace *ws, const Document *document, int class)
 {
     const uint8_t *in = document->text;
@@ -80,7 +80,7 @@ static Status prepare_high(Workspace *ws, const Document *document, int class)
             continue;
         }
         size_t length = utf8_length(in[i]);
-        if (length == 1 || length > n - i) { /* not UTF-8: no text from Python looks like this */
+        if (length == 1 || length > n - i) { /* not UTF-8, which never comes from Python */
             i++;
             continue;
         }
@@ -125,7 +125,7 @@ static Status prepare(Workspace *ws, const Document *document, int class)
     uint64_t high = 0;
     size_t w = 0;
     bool lower = document->lower;
-    /* constant arguments, so that the compiler makes a loop of each */
+    /* constant arguments, so that the compiler specialises the loops */
     if (class == WORD && lower)
         for (; w < n / 64; w++)
             ws->mask[w] = classify(document->text + w * 64, ws->text + w * 64, true, WORD, &high);
@@ -149,9 +149,9 @@ static inline bool is_one_character(const uint8_t *text, size_t size)
     return size <= 4 && utf8_length(text[0]) == size;
 }
 
-/* Where the runs of set (or, if `inverted`, of clear) bits of ws->mask start and end, as pairs into ws->edges.
- * `skip_bytes` leaves out runs of one byte. All places are found before any token is looked at: a loop that does both
- * mispredicts at every word. */
+/* Store the starts and ends of runs of set bits in ws->mask (of clear ones if `inverted`) in ws->edges. `skip_bytes`
+ * leaves out runs of one byte. All runs are found before any token is read: a combined loop would mispredict at every
+ * word. */
 Status find_runs(Workspace *ws, size_t n, bool inverted, bool skip_bytes, size_t *count)
 {
     if (reserve(&ws->edges, &ws->edges_room, n + 2, sizeof *ws->edges) != OK)
@@ -169,7 +169,7 @@ Status find_runs(Workspace *ws, size_t n, bool inverted, bool skip_bytes, size_t
         last = m >> 63;
         last_kept = kept >> 63;
     }
-    if (edges & 1) /* inverted, and the last run goes to the end of a word of the mask */
+    if (edges & 1) /* inverted, and the last run extends to the end of a mask word */
         ws->edges[edges++] = (uint32_t)n;
     *count = edges / 2;
     return OK;
@@ -182,7 +182,7 @@ static bool is_stop_word(const Analyzer *analyzer, const uint8_t *text, size_t s
     return e->head || e->tail;
 }
 
-/* Words without stop words, with single spaces between them in ws->joined: then every n-gram is one span. */
+/* Join the words, without stop words, by single spaces in ws->joined, so that every n-gram is one span. */
 Status join_words(Workspace *ws, size_t n, size_t *count)
 {
     if (reserve(&ws->joined, &ws->joined_room, n + 1 + PADDING, 1) != OK)
@@ -231,7 +231,7 @@ static Status analyze_words(Workspace *ws, size_t n)
     return status;
 }
 
-/* Where each character of ws->joined[start..end) begins, and the end after the last. */
+/* The start of each character of ws->joined[start..end), and the end of the last. */
 static Status find_characters(Workspace *ws, size_t start, size_t end, size_t *count)
 {
     if (reserve(&ws->starts, &ws->starts_room, end - start + 1, sizeof *ws->starts) != OK)
@@ -255,7 +255,7 @@ static Status put_character_ngrams(Workspace *ws, size_t size, size_t count)
     return status;
 }
 
-/* scikit-learn's rule: two or more white-space characters become one space, a single one stays what it is. */
+/* scikit-learn's rule: two or more white-space characters become one space, a single one stays. */
 static Status analyze_characters(Workspace *ws, size_t n)
 {
     if (reserve(&ws->joined, &ws->joined_room, n + PADDING, 1) != OK)
@@ -281,8 +281,8 @@ static Status analyze_characters(Workspace *ws, size_t n)
     return status;
 }
 
-/* n-grams of each word between two spaces; a word shorter than n counts once, whole. Neighbours share the space between
- * them in ws->joined, so nothing is overwritten that a token refers to. */
+/* n-grams of each word between two spaces; a word shorter than n counts once, whole. Neighbours share a space in
+ * ws->joined, so no token's bytes are overwritten. */
 static Status analyze_characters_in_words(Workspace *ws, size_t n)
 {
     if (reserve(&ws->joined, &ws->joined_room, n + 2 + PADDING, 1) != OK)
@@ -324,7 +324,7 @@ static Status analyze_bytes(Workspace *ws, const Document *document)
     return status;
 }
 
-/* One document as a row at the end of ws->ids and ws->counts. */
+/* Append one document as a row to ws->ids and ws->counts. */
 Status count_document(Workspace *ws, const Document *document)
 {
     Kind kind = ws->analyzer->kind;

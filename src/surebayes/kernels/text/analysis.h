@@ -1,4 +1,4 @@
-/* A document to a row: lower case and class masks, tokens, counts or columns. */
+/* From a document to a row: lower case and class masks, tokens, counts or columns. */
 #ifndef SUREBAYES_TEXT_ANALYSIS_H
 #define SUREBAYES_TEXT_ANALYSIS_H
 
@@ -8,14 +8,14 @@
 #pragma GCC visibility push(hidden)
 #endif
 
-/* One document as a row at the end of ws->ids and ws->counts. */
+/* Append one document as a row to ws->ids and ws->counts. */
 Status count_document(Workspace *ws, const Document *document);
 
-/* Where the runs of set (or, if `inverted`, of clear) bits of ws->mask start and end, as pairs into ws->edges.
- * `skip_bytes` leaves out runs of one byte. */
+/* Store the starts and ends of runs of set bits in ws->mask (of clear ones if `inverted`) in ws->edges. `skip_bytes`
+ * leaves out runs of one byte. */
 Status find_runs(Workspace *ws, size_t n, bool inverted, bool skip_bytes, size_t *count);
 
-/* Words without stop words, with single spaces between them in ws->joined: then every n-gram is one span. */
+/* Join the words, without stop words, by single spaces in ws->joined, so that every n-gram is one span. */
 Status join_words(Workspace *ws, size_t n, size_t *count);
 
 /* -- presence: the distinct columns of a document, ascending */
@@ -27,10 +27,10 @@ Status find_word_columns(Workspace *ws, size_t n);
 /* Sort columns below a width; the sorted array, `from` or `spare`, is returned. */
 uint32_t *sort_columns(uint32_t *from, uint32_t *spare, size_t n, uint32_t width);
 
-/* Sorted columns, each once, as a row, and how often each comes where that is wanted; the row's length. */
+/* Write sorted columns, each once, as a row, and on request their numbers of occurrences; return the row's length. */
 size_t put_distinct(const uint32_t *sorted, size_t n, uint32_t *row, uint32_t *counts);
 
-/* The columns found become a row at the end of ws->ids. */
+/* Append the columns found as a row to ws->ids. */
 Status settle_columns(Workspace *ws, bool counted);
 
 #if defined(__GNUC__)

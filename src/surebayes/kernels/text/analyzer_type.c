@@ -1,10 +1,10 @@
-/* Analyzer, as Python sees it. */
+/* The Python type Analyzer. */
 #include "module.h"
 #include "workspace.h"
 
 PyDoc_STRVAR(analyzer_doc,
              "Analyzer(kind='word', low=1, high=1, lowercase=True, shortest=2, max_bytes=3000, stop_words=())\n--\n\n"
-             "How a document is cut into tokens.\n\n"
+             "Tokenizer of documents.\n\n"
              "kind: 'word' (runs of \\w of at least `shortest` characters), 'char', 'char_wb' or 'bytes' (of the first "
              "`max_bytes`\n"
              "bytes, never lower-cased); low, high: the n-gram sizes; stop_words: a sequence of str, for 'word' only.");

@@ -8,7 +8,7 @@ static Status note_length(Workspace *ws, size_t index, void *lengths)
     return OK;
 }
 
-/* The rows of a workspace as (lengths, ids, counts); takes over `lengths`. */
+/* Return the rows of a workspace as (lengths, ids, counts); takes over `lengths`. */
 static PyObject *hand_over(Workspace *ws, uint32_t *lengths, size_t n)
 {
     PyObject *a = block_of(ws->state, lengths, n * sizeof *lengths);
@@ -97,7 +97,7 @@ static PyObject *hash_count(PyObject *module, PyObject *args, PyObject *kwargs)
 
 /* Columns of further terms of each document. */
 typedef struct {
-    uint32_t *columns, *lengths; /* lengths: of the rows made so far */
+    uint32_t *columns, *lengths; /* lengths: of the rows so far */
     size_t *ends, used, room, text_room;
     uint8_t *text;
     bool counted;
@@ -108,7 +108,7 @@ static void terms_close(Terms *terms)
     free(terms->columns), free(terms->ends), free(terms->text);
 }
 
-/* Take the columns of one document over. */
+/* Read the columns of one document. */
 static int terms_copy(Terms *terms, PyObject *columns, uint32_t width)
 {
     char *from;
@@ -223,7 +223,7 @@ static Status settle_row(Workspace *ws, size_t index, void *context)
     return status;
 }
 
-/* An array of a workspace: as it is where it is too large to be kept for the next call, otherwise a copy. */
+/* An array of a workspace: handed over if it is too large to keep for the next call, otherwise copied. */
 static PyObject *kept_or_given(State *state, void **array, size_t *room, size_t items)
 {
     if (items <= 1u << 20)
@@ -236,10 +236,10 @@ static PyObject *kept_or_given(State *state, void **array, size_t *room, size_t 
 
 PyDoc_STRVAR(hash_rows_doc,
              "hash_rows(analyzer, n_features, documents, terms=None, counted=False)\n--\n\n"
-             "Which columns the tokens of documents are hashed to: (lengths, columns) as uint32, ascending in each "
-             "row, each once.\n\n"
-             "terms: for each document a list of str that are hashed too, or their columns: bytes of uint32. counted: "
-             "(lengths, columns, counts),\nfor words and bytes.");
+             "Return the hashed columns of the tokens of documents: (lengths, columns) as uint32, ascending and "
+             "distinct in each row.\n\n"
+             "terms: for each document a list of further str to hash, or their columns: bytes of uint32. counted: "
+             "return (lengths, columns, counts), for words and bytes.");
 static PyObject *hash_rows(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"analyzer", "n_features", "documents", "terms", "counted", NULL};

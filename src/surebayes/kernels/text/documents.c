@@ -9,8 +9,8 @@ static void document_close(Document *document)
     Py_CLEAR(document->owner);
 }
 
-/* The UTF-8 of a str. ASCII text is used where it lies; other text is encoded into bytes that are dropped after use,
- * because PyUnicode_AsUTF8AndSize would leave a copy with every str for as long as it lives. */
+/* The UTF-8 of a str. ASCII text is used in place; other text is encoded into temporary bytes, because
+ * PyUnicode_AsUTF8AndSize would keep a copy as long as the str exists. */
 static int document_encode(State *state, PyObject *text, bool surrogates, Document *document)
 {
     int ascii = ask(text, state->isascii);
@@ -44,7 +44,7 @@ static int document_open(Workspace *ws, PyObject *given, Document *document)
     const Analyzer *analyzer = ws->analyzer;
     *document = (Document){.lower = analyzer->lowercase};
     if (PyUnicode_Check(given)) {
-        /* characters that can't be encoded can't be hashed either, as in scikit-learn; they are no word characters */
+        /* characters that can't be encoded can't be hashed, as in scikit-learn; they aren't word characters */
         bool surrogates = ws->table || analyzer->kind == WORDS || analyzer->kind == BYTES;
         if (document_encode(ws->state, given, surrogates, document) < 0)
             return -1;
@@ -69,14 +69,14 @@ static int document_open(Workspace *ws, PyObject *given, Document *document)
     return 0;
 }
 
-/* Do under the GIL what the workers asked for; -1 with an exception if it can't be done. */
+/* Do under the GIL what a worker's status requires; -1 with an exception if that fails. */
 static int help_out(Workspace *ws, Status status, PyObject *given, Document *document)
 {
     if (status == NEED_CHARACTERS) {
         int failed = 0;
-        for (; ws->unknown_used; ws->unknown_used--) { /* all bits of `noted` are cleared, also after a failure */
+        for (; ws->unknown_used; ws->unknown_used--) { /* all bits of `recorded` are cleared, even after a failure */
             uint32_t c = ws->unknown[ws->unknown_used - 1];
-            ws->noted[c / 8] = 0;
+            ws->recorded[c / 8] = 0;
             if (!failed)
                 failed = !(ws->pages[c / 256] = learn_character(ws->state, c));
         }
@@ -99,7 +99,7 @@ static int help_out(Workspace *ws, Status status, PyObject *given, Document *doc
     return result;
 }
 
-/* Count every document of a list; `done` is called without the GIL after each. */
+/* Count every document of a list; calls `done` after each, without the GIL. */
 int each_document(Workspace *ws, PyObject *documents, RowDone done, void *context)
 {
     Document gathered[GATHER];

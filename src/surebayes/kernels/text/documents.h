@@ -1,4 +1,4 @@
-/* Documents of a Python list, one after the other, without the GIL. */
+/* Iteration over the documents of a Python list, without the GIL. */
 #ifndef SUREBAYES_TEXT_DOCUMENTS_H
 #define SUREBAYES_TEXT_DOCUMENTS_H
 
@@ -10,7 +10,7 @@ typedef Status (*RowDone)(Workspace *ws, size_t index, void *context);
 #pragma GCC visibility push(hidden)
 #endif
 
-/* Count every document of a list; `done` is called without the GIL after each. */
+/* Count every document of a list; calls `done` after each, without the GIL. */
 int each_document(Workspace *ws, PyObject *documents, RowDone done, void *context);
 
 #if defined(__GNUC__)

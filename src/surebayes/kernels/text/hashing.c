@@ -2,12 +2,12 @@
 
 uint64_t secret_a = UINT64_C(0x9E3779B97F4A7C15), secret_b = UINT64_C(0xD6E8FEB86659FD93);
 
-/* Python's own hash of a str is keyed by a secret of the process: borrow it. */
+/* Python's hash of a str has a secret key per process, which serves here too. */
 int take_secrets(void)
 {
     static const char *const names[2] = {"surebayes kernel, first secret", "surebayes kernel, second secret"};
     uint64_t *secrets[2] = {&secret_a, &secret_b};
-    static bool taken; /* once a process: another interpreter's threads may be reading them */
+    static bool taken; /* once per process: threads of other interpreters may be reading them */
     if (taken)
         return 0;
     for (int i = 0; i < 2; i++) {
@@ -33,7 +33,7 @@ uint64_t hash_bytes(const uint8_t *p, size_t n)
     return fold(h ^ secret_b, secret_a);
 }
 
-/* Compiled twice where the loader can choose: with AVX2 the loops below take eight n-grams at a time. */
+/* Compiled twice if the loader can choose: with AVX2 the loops below take eight n-grams at a time. */
 #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) &&     \
     !defined(__SANITIZE_ADDRESS__)
 #define WIDE __attribute__((target_clones("avx2", "default")))
@@ -42,7 +42,7 @@ uint64_t hash_bytes(const uint8_t *p, size_t n)
 #endif
 
 /* The columns of n-grams of 3 to 8 bytes: words[i] are the four bytes from i on, little-endian. `mask` is the width
- * less 1 if that is a power of two, otherwise all ones. */
+ * minus 1 if the width is a power of two, otherwise all ones. */
 static inline void hash_grams_of(const uint32_t *restrict words, size_t n, uint32_t mask, uint32_t *restrict out,
                                  const uint32_t size)
 {
@@ -61,7 +61,7 @@ static inline void hash_grams_of(const uint32_t *restrict words, size_t n, uint3
 
 WIDE void hash_short_grams(const uint32_t *words, size_t n, size_t size, uint32_t mask, uint32_t *out)
 {
-    switch (size) { /* constants, so that the compiler makes a loop of each */
+    switch (size) { /* constants, so that the compiler specialises each loop */
     case 3: hash_grams_of(words, n, mask, out, 3); break;
     case 4: hash_grams_of(words, n, mask, out, 4); break;
     case 5: hash_grams_of(words, n, mask, out, 5); break;

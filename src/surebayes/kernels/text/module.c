@@ -5,21 +5,20 @@
  *
  * How a document becomes a row:
  *
- * - prepare: lower-cases the UTF-8 text into a scratch buffer and marks, one bit a byte, what is a word character (or a
- *   space). A lower-case letter always takes the place of its capital; the few capitals whose lower case is longer or
- *   shorter in UTF-8, or depends on the context (U+03A3), send the document to str.lower() instead.
+ * - prepare: lower-cases the UTF-8 text into a scratch buffer and marks word characters (or spaces), one bit per byte.
+ * A lower-case letter replaces its capital in place; the few capitals whose lower case has another length in UTF-8, or
+ *   depends on the context (U+03A3), send the document to str.lower() instead.
  *
- * - analyze: walks the runs of the bit mask and puts tokens: spans of the scratch buffer, never copies.
+ * - analyze: walks the runs of the bit mask and emits tokens: spans of the scratch buffer, never copies.
  *
  * - put: counts a token of the document, by a small hash table that stays in the first-level cache.
  *
  * - look_up: finds the ids of the document's distinct tokens (about half of all) in the large table of the vocabulary;
  *   the next few are prefetched, so that their cache misses overlap.
  *
- * The GIL is held only while a batch of documents is gathered. Worker code never calls Python: when it needs Python (an
- * unknown character, a document for str.lower()) it returns a status, the driver does what is needed
- * under the GIL, and the document starts again. Nothing of a document is counted before it has been prepared, so
- * starting again is safe.
+ * The GIL is held only while a batch of documents is collected. Worker code never calls Python: when it needs Python
+ * (an unknown character, a document for str.lower()) it returns a status, the driver does the work under the GIL, and
+ * the document starts again. Nothing of a document is counted before it has been prepared, so starting again is safe.
  */
 
 #include "module.h"

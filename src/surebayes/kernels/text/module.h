@@ -1,4 +1,4 @@
-/* What the module is made of: types and functions, each defined in the file that has its name. */
+/* The types and functions of the module, each defined in the file of its name. */
 #ifndef SUREBAYES_TEXT_MODULE_H
 #define SUREBAYES_TEXT_MODULE_H
 

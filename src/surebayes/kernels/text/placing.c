@@ -1,4 +1,4 @@
-/* place: rows into the arrays of a sparse matrix. */
+/* place: writes rows into the arrays of a sparse matrix. */
 #include "module.h"
 #include "python.h"
 
@@ -47,9 +47,8 @@ typedef struct {
     size_t offset;
 } Placing;
 
-/* Rows by column into the output; the number of entries written, or -1 if an id is not in the map, -2 without memory,
- * -3 if lengths changed meanwhile.
- */
+/* Write rows, sorted by column; return the number of entries, -1 if an id is not in the map, -2 without memory, -3 if
+ * lengths changed meanwhile. */
 static int64_t place_rows(Placing *p)
 {
     uint32_t *lengths = p->lengths.buf;
@@ -65,7 +64,7 @@ static int64_t place_rows(Placing *p)
     int32_t *columns = p->columns.buf;
     for (size_t r = 0; r < rows; r++) {
         size_t n = 0, length = lengths[r];
-        if (length > left || length > longest) { /* somebody writes to the buffer meanwhile */
+        if (length > left || length > longest) { /* another thread writes to the buffer */
             free(row);
             return -3;
         }
@@ -111,7 +110,7 @@ static int placing_check(const Placing *p, size_t width)
     size_t ids = items_in(&p->ids, 4), room = items_in(&p->columns, 4), room_too = items_in(&p->values, width);
     if (total != ids || items_in(&p->counts, 4) != ids) {
         PyErr_SetString(PyExc_ValueError,
-                        "lengths, ids and counts don't belong together: give them as count() returned them");
+                        "lengths, ids and counts are inconsistent: pass the result of count() unchanged");
         return -1;
     }
     room = room < room_too ? room : room_too;

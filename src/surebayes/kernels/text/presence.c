@@ -1,5 +1,5 @@
-/* Presence: the distinct columns of a document, ascending. Terms are hashed as they come: sorting columns costs less
- * than telling terms apart first. */
+/* Presence: the distinct columns of a document, ascending. Terms are hashed as they occur: sorting columns is faster
+ * than finding distinct terms first. */
 #include "analysis.h"
 
 Status found_room(Workspace *ws, size_t more)
@@ -42,7 +42,7 @@ Status find_word_columns(Workspace *ws, size_t n)
 {
     const Analyzer *analyzer = ws->analyzer;
     size_t count = 0;
-    if (analyzer->high == 1 && analyzer->shortest == 1 && !analyzer->has_stop_words) { /* words where they lie */
+    if (analyzer->high == 1 && analyzer->shortest == 1 && !analyzer->has_stop_words) { /* words in place */
         if (find_runs(ws, n, false, false, &count) != OK || found_room(ws, count) != OK)
             return NO_MEMORY;
         for (size_t i = 0; i < count; i++) {
@@ -68,8 +68,8 @@ Status find_word_columns(Workspace *ws, size_t n)
     return OK;
 }
 
-/* Least digit first, so many digits of `width` bits, both of which the compiler is to know; the sorted array is the one
- * that is returned. */
+/* Radix sort, least significant digit first, with `passes` digits of `width` bits, both compile-time constants; returns
+ * the sorted array. */
 static ALWAYS_INLINE uint32_t *sort_by_digits(uint32_t *from, uint32_t *to, size_t n, const int passes, const int width)
 {
     uint32_t count[4][2048];
@@ -120,7 +120,7 @@ size_t put_distinct(const uint32_t *sorted, size_t n, uint32_t *row, uint32_t *c
     size_t used = 0, from = 0;
     if (!n)
         return 0;
-    /* no branch on whether two are the same, which nobody could foretell */
+    /* branchless, since equal neighbours are unpredictable */
     for (size_t i = 1; !counts && i < n; i++) {
         row[used] = sorted[i - 1];
         used += sorted[i - 1] != sorted[i];
@@ -138,8 +138,7 @@ size_t put_distinct(const uint32_t *sorted, size_t n, uint32_t *row, uint32_t *c
     return used + 1;
 }
 
-/* The columns found become a row at the end of ws->ids, and how often each was found at the end of ws->counts if that
- * is wanted. */
+/* Append the columns found as a row to ws->ids, and on request their numbers of occurrences to ws->counts. */
 Status settle_columns(Workspace *ws, bool counted)
 {
     size_t n = ws->found_used;

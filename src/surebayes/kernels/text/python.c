@@ -1,7 +1,7 @@
 #include "module.h"
 #include "vocabulary.h"
 
-/* A piece of memory handed over to Python through the buffer protocol, without a copy. */
+/* Memory handed over to Python through the buffer protocol, without a copy. */
 typedef struct {
     PyObject_HEAD void *data;
     size_t size;
@@ -52,8 +52,8 @@ PyType_Spec block_spec = {.name = "surebayes.kernels._text.Block",
                           .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                           .slots = block_slots};
 
-/* A copy of an array as a block. The workspace keeps its own arrays for the next call: they are warm, and growing new
- * ones would cost more page faults than copying costs. */
+/* A copy of an array as a block. The workspace keeps its arrays for the next call: page faults of new ones would take
+ * longer than the copy. */
 PyObject *block_copy(State *state, const void *array, size_t bytes)
 {
     void *copy = bytes ? malloc(bytes) : NULL;

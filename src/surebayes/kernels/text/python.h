@@ -1,5 +1,4 @@
-/* What the Python side of every file here needs: the module's state, memory that is handed over, buffers that come in.
- */
+/* The interface to Python: the module's state, memory handed over, input buffers. */
 #ifndef SUREBAYES_TEXT_PYTHON_H
 #define SUREBAYES_TEXT_PYTHON_H
 
@@ -31,15 +30,15 @@ static inline size_t items_in(const Py_buffer *view, size_t item)
 /* Memory handed over to Python through the buffer protocol; takes over `data`, also on failure. */
 PyObject *block_of(State *state, void *data, size_t size);
 
-/* A copy of an array as a block. The workspace keeps its own arrays for the next call: they are warm, and growing new
- * ones would cost more page faults than copying costs. */
+/* A copy of an array as a block. The workspace keeps its arrays for the next call: page faults of new ones would take
+ * longer than the copy. */
 PyObject *block_copy(State *state, const void *array, size_t bytes);
 
 /* A contiguous buffer of items; -1 with an exception that names it. */
 int get_items(PyObject *from, Py_buffer *view, size_t item, bool writable, const char *name);
 bool is_list(PyObject *documents);
 
-/* An exception for a status that only the caller can help with; -1. */
+/* Raise the exception for a status; return -1. */
 int raise_status(Status status);
 void plain_dealloc(PyObject *self);
 

@@ -1,4 +1,4 @@
-/* Scorer: documents straight to linear scores. */
+/* Scorer: from documents to linear scores, without a matrix. */
 #include "documents.h"
 #include "module.h"
 
@@ -7,11 +7,11 @@ PyDoc_STRVAR(
     "Scorer(analyzer, vocabulary, n_features, records, prior, *, alternate_sign=False, binary=False, tf='count', "
     "weighted=False,\n"
     "       columns=None, top=0, steepness=None, norm=None, pad=0.0, length=1.0)\n--\n\n"
-    "Text straight to linear scores: prior + z @ log_odds, z the represented row.\n\n"
+    "Linear scores of text: prior + z @ log_odds, z the represented row.\n\n"
     "records: for each id one record of float64: [weight, if weighted] [rank, if top] log-odds of each class.\n"
-    "prior: one float64 a class. vocabulary None: hash into n_features. columns: column of each id (int32), negative "
+    "prior: one float64 per class. vocabulary None: hash into n_features. columns: column of each id (int32), negative "
     "to leave the\n"
-    "term out. Of two terms the one of the lower rank is better, or of the lower column. z: count (1 if binary) -> tf "
+    "term out. Terms of lower rank come first, then those of the lower column. z: count (1 if binary) -> tf "
     "-> the `top` best by rank -> times weight ->\n"
     "exp(steepness * value) -> divided by its norm ('l1' or 'l2') plus pad -> times length.");
 
@@ -26,11 +26,11 @@ typedef struct {
     Tf tf;
     int norm; /* 0, 1, 2 */
     double steepness, pad, length;
-    size_t top, classes, stride, known; /* known: records there are */
+    size_t top, classes, stride, known; /* known: number of records */
     double logs[64];                    /* log(1 + n) of small n */
 } Scorer;
 
-/* a is kept rather than b */
+/* whether a ranks above b */
 static inline bool better(const Candidate *a, const Candidate *b)
 {
     return a->rank < b->rank || (a->rank == b->rank && a->column < b->column);
@@ -57,7 +57,7 @@ static inline Candidate candidate_of(const Scorer *s, uint32_t id)
     return (Candidate){rank[(size_t)id * s->stride], column};
 }
 
-/* Keep the `top` best entries of a row, in their order; n log(top) in the worst case, whatever the ranks. */
+/* Keep the `top` best entries of a row, in their order; n log(top) in the worst case. */
 static Status keep_top(const Scorer *s, Workspace *ws, uint32_t *ids, int32_t *counts, size_t *n)
 {
     if (reserve(&ws->heap, &ws->heap_room, s->top, sizeof *ws->heap) != OK)
@@ -97,7 +97,7 @@ static inline double term_value(const Scorer *s, uint32_t id, int32_t count)
     return s->weighted ? value * ((const double *)s->records.buf)[(size_t)id * s->stride] : value;
 }
 
-/* Leave out terms that came after the model, and those that it leaves out. */
+/* Drop terms that are newer than the model, or excluded by it. */
 static size_t keep_known(const Scorer *s, uint32_t *ids, int32_t *counts, size_t n)
 {
     const int32_t *columns = s->has_columns ? s->columns.buf : NULL;
@@ -110,7 +110,7 @@ static size_t keep_known(const Scorer *s, uint32_t *ids, int32_t *counts, size_t
     return kept;
 }
 
-/* The scores of one row; ids and counts are changed. */
+/* The scores of one row; overwrites ids and counts. */
 static Status score_row(const Scorer *s, Workspace *ws, uint32_t *ids, int32_t *counts, size_t n, double *out)
 {
     const double *records = s->records.buf;
@@ -121,7 +121,7 @@ static Status score_row(const Scorer *s, Workspace *ws, uint32_t *ids, int32_t *
     for (size_t k = 0; k < s->classes; k++)
         out[k] = 0;
     if (s->softmax && s->norm && s->pad == 0 &&
-        n) { /* the norm cancels any factor, so the largest exponent may be 0: no overflow */
+        n) { /* the norm cancels any factor, so the largest exponent becomes 0: no overflow */
         largest = s->steepness * term_value(s, ids[0], counts[0]);
         for (size_t i = 1; i < n; i++)
             largest = fmax(largest, s->steepness * term_value(s, ids[i], counts[i]));
@@ -176,7 +176,7 @@ static double *scores_for(const Scorer *self, size_t n, size_t *bytes)
 }
 
 PyDoc_STRVAR(scorer_score_doc,
-             "score(documents)\n--\n\nThe scores of a list of documents: float64, one row a document.");
+             "score(documents)\n--\n\nThe scores of a list of documents: float64, one row per document.");
 static PyObject *scorer_score(PyObject *object, PyObject *documents)
 {
     Scorer *self = (Scorer *)object;
@@ -222,7 +222,7 @@ static Status score_given_rows(const Scorer *self, Workspace *ws, const Py_buffe
     size_t left = items_in(&views[1], 4);
     Status status = OK;
     for (size_t r = 0; status == OK && r < items_in(&views[0], 4); r++) {
-        size_t n = lengths[r] < left ? lengths[r] : left; /* more only if somebody writes to the buffer meanwhile */
+        size_t n = lengths[r] < left ? lengths[r] : left; /* larger only if another thread writes to the buffer */
         left -= n;
         if (reserve(&ws->ids, &ws->ids_room, n + 1, 4) != OK || reserve(&ws->counts, &ws->counts_room, n + 1, 4) != OK)
             return NO_MEMORY;
@@ -237,8 +237,7 @@ static Status score_given_rows(const Scorer *self, Workspace *ws, const Py_buffe
     return status;
 }
 
-PyDoc_STRVAR(scorer_score_rows_doc,
-             "score_rows(lengths, ids, counts)\n--\n\nThe scores of rows as count() gives them.");
+PyDoc_STRVAR(scorer_score_rows_doc, "score_rows(lengths, ids, counts)\n--\n\nThe scores of rows from count().");
 static PyObject *scorer_score_rows(PyObject *object, PyObject *args)
 {
     Scorer *self = (Scorer *)object;
@@ -261,7 +260,7 @@ static PyObject *scorer_score_rows(PyObject *object, PyObject *args)
         Workspace *ws = NULL;
         if (total != items_in(&views[1], 4) || total != items_in(&views[2], 4))
             PyErr_SetString(PyExc_ValueError,
-                            "lengths, ids and counts don't belong together: give them as count() returned them");
+                            "lengths, ids and counts are inconsistent: pass the result of count() unchanged");
         else if ((scores = scores_for(self, items_in(&views[0], 4), &bytes)))
             ws = workspace_take(state);
         if (ws) {
@@ -283,7 +282,7 @@ static PyObject *scorer_score_rows(PyObject *object, PyObject *args)
     return result;
 }
 
-/* One of a few names, as its place among them; -1 with an exception. */
+/* The index of a name among the known ones; -1 with an exception. */
 static int choose(const char *parameter, const char *got, const char *const *names, int n)
 {
     for (int i = 0; i < n; i++)
@@ -304,7 +303,7 @@ static int scorer_fill(Scorer *self, PyObject *records, PyObject *prior, PyObjec
     self->classes = items_in(&self->prior, sizeof(double));
     self->stride = self->classes + self->weighted + (self->top > 0);
     if (!self->classes || items_in(&self->records, sizeof(double)) % self->stride) {
-        PyErr_Format(PyExc_ValueError, "records must have %zu numbers a term (and prior one a class), got %zu",
+        PyErr_Format(PyExc_ValueError, "records must have %zu numbers per term (and prior one per class), got %zu",
                      self->stride, items_in(&self->records, sizeof(double)));
         return -1;
     }
@@ -314,7 +313,7 @@ static int scorer_fill(Scorer *self, PyObject *records, PyObject *prior, PyObjec
             return -1;
         self->has_columns = true;
         if (items_in(&self->columns, sizeof(int32_t)) < self->known) {
-            PyErr_Format(PyExc_ValueError, "columns must have one number a term: %zu", self->known);
+            PyErr_Format(PyExc_ValueError, "columns must have one number per term: %zu", self->known);
             return -1;
         }
     }

@@ -34,7 +34,7 @@ const Page *learn_character(State *state, uint32_t c)
         int flags = KNOWN | (is_word ? WORD : 0) | (is_space ? SPACE : 0);
         uint8_t bytes[4];
         size_t length = utf8_encode(c, page->lower[c & 255]);
-        /* U+03A3 becomes one of two letters, as the word goes on after it or not */
+        /* U+03A3 becomes one of two letters, depending on whether the word ends */
         if (n == 1 && c != 0x3A3 && utf8_encode(PyUnicode_ReadChar(small, 0), bytes) == length)
             memcpy(page->lower[c & 255], bytes, length);
         else

@@ -1,12 +1,12 @@
-/* What the running Python says about characters. */
+/* Character classes and lower case, from the running Python. */
 #ifndef SUREBAYES_TEXT_UNICODE_H
 #define SUREBAYES_TEXT_UNICODE_H
 
 #include "../utf8.h"
 
-/* What the running Python says about 256 code points. A character is asked for when a document first has it, so the
- * kernel always agrees with Python's re and str.lower() whatever version of Unicode they have, and start-up costs
- * nothing. Asking costs a third of a microsecond, once a process. */
+/* Properties of 256 code points, from the running Python. A character is looked up when it first occurs, so the kernel
+ * agrees with Python's re and str.lower() for any version of Unicode, and start-up costs nothing. A lookup costs a
+ * third of a microsecond, once per process. */
 enum { WORD = 1, SPACE = 2, PYTHON_LOWER = 4, KNOWN = 8 };
 enum { PAGES = 0x110000 / 256 };
 
@@ -33,7 +33,8 @@ typedef struct State State;
 /* str.method() as 0 or 1; -1 with an exception. */
 int ask(PyObject *text, PyObject *method);
 
-/* Ask Python about a character, if nobody has; its page, or NULL with an exception. With the GIL. */
+/* Look a character up in Python unless its properties are known; return its page, or NULL with an exception. Needs the
+ * GIL. */
 const Page *learn_character(State *state, uint32_t c);
 
 #if defined(__GNUC__)

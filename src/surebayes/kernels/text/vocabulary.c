@@ -9,7 +9,7 @@ static inline uint64_t sort_key(const uint8_t *p, size_t n)
     return key;
 }
 
-/* Tables of some MB live in huge pages where there are any: a look-up then rarely misses the TLB (a tenth of the time).
+/* Tables of some MB are allocated in huge pages if possible: a lookup then rarely misses the TLB (a tenth of the time).
  */
 static Entry *zeroed_entries(size_t slots)
 {
@@ -54,7 +54,7 @@ static Status table_resize(Table *table, size_t slots)
     return OK;
 }
 
-/* Add a token at the slot that table_find gave. */
+/* Add a token at the slot from table_find. */
 Status table_insert(Table *table, Entry *slot, const Token *token)
 {
     if (table->terms >= MAX_TERMS)
@@ -89,7 +89,7 @@ void table_free(Table *table)
     free(table->ends);
 }
 
-/* The id of a term that may lie anywhere (no padding after it), adding it if it is new. */
+/* The id of a term without padding after it; a new term is added. */
 Status table_add(Table *table, const uint8_t *text, size_t size, uint32_t *id)
 {
     uint8_t local[64 + PADDING] = {0}, *copy = local;
@@ -124,7 +124,7 @@ Status table_add(Table *table, const uint8_t *text, size_t size, uint32_t *id)
     return status;
 }
 
-/* -- many terms at once: the slots of the next few are fetched while the first are looked up */
+/* -- many terms at once: the slots of the next few are prefetched while the first are looked up */
 
 #define AHEAD 16
 

@@ -1,11 +1,11 @@
-/* The vocabulary: terms by a hash table, numbered as they come. */
+/* The vocabulary: a hash table of terms, numbered in order of appearance. */
 #ifndef SUREBAYES_TEXT_VOCABULARY_H
 #define SUREBAYES_TEXT_VOCABULARY_H
 
 #include "hashing.h"
 #include "python.h"
 
-/* A document may have this many bytes: no count and no position in a row can then leave 31 bits. */
+/* Maximum bytes of a document: counts and positions in a row then fit into 31 bits. */
 #define MAX_DOCUMENT 0x7fffffff
 /* Ids and columns are stored in 31 bits. */
 #define MAX_TERMS 0x7ffffffe
@@ -44,8 +44,7 @@ typedef struct {
     bool writer; /* one that changes it */
 } Vocabulary;
 
-/* which bytes of 16 belong to a token of so many: tables instead of branches, because word lengths can't be predicted
- */
+/* masks of a token's bytes among 16, by its length: tables instead of branches, since word lengths are unpredictable */
 static const uint8_t belongs[17 + 15] = {255, 255, 255, 255, 255, 255, 255, 255,
                                          255, 255, 255, 255, 255, 255, 255, 255};
 
@@ -99,22 +98,22 @@ static inline Entry *table_find(const Table *table, const Token *token)
 #pragma GCC visibility push(hidden)
 #endif
 
-/* Add a token at the slot that table_find gave. */
+/* Add a token at the slot from table_find. */
 Status table_insert(Table *table, Entry *slot, const Token *token);
 Status table_init(Table *table);
 void table_free(Table *table);
 
-/* The id of a term that may lie anywhere (no padding after it), adding it if it is new. */
+/* The id of a term without padding after it; a new term is added. */
 Status table_add(Table *table, const uint8_t *text, size_t size, uint32_t *id);
 
-/* Make room for so many terms in all: growing step by step would move each of them several times. */
+/* Make room for a total number of terms: growing step by step would move each of them several times. */
 Status table_reserve(Table *table, size_t terms);
 
-/* Fill an empty table with n terms, written one after the other in `text`; `ends` are 8-byte ends that rise within it,
- * and may lie anywhere. It stops at a term that is there already: `terms` is then less than n, and `same` is its id. */
+/* Fill an empty table with n terms, concatenated in `text`; `ends` are their ascending 8-byte ends, unaligned. It stops
+ * at a duplicate term: `terms` is then less than n, and `same` is its id. */
 Status table_fill(Table *table, const uint8_t *text, const void *ends, size_t n, uint32_t *same);
 
-/* Add the terms of another table; for each of its ids the id here. */
+/* Add the terms of another table; store for each of its ids the id here. */
 Status table_merge(Table *table, const Table *from, uint32_t *ids);
 
 /* Ids of the terms from `first` on, in the order of their bytes. */
@@ -125,7 +124,7 @@ Status table_order(const Table *table, size_t first, uint32_t *order);
 /* Add a sequence of str or bytes; -1 with an exception. */
 int add_terms(Table *table, PyObject *terms);
 
-/* Whether no other thread is in the way; -1 with an exception. */
+/* Check that no other thread conflicts; -1 with an exception. */
 int may_read(const Vocabulary *self);
 int may_write(const Vocabulary *self);
 

@@ -1,4 +1,4 @@
-/* Vocabulary, as Python sees it. */
+/* The Python type Vocabulary. */
 #include "module.h"
 #include "vocabulary.h"
 
@@ -35,7 +35,7 @@ int add_terms(Table *table, PyObject *terms)
 
 PyDoc_STRVAR(vocabulary_doc, "Vocabulary(ends=None, text=None)\n--\n\n"
                              "Terms, numbered in the order in which they were first seen.\n\n"
-                             "ends, text: what dump() gave.");
+                             "ends, text: the result of dump().");
 
 int may_read(const Vocabulary *self)
 {
@@ -67,11 +67,11 @@ static Vocabulary *vocabulary_make(PyTypeObject *type)
     return self;
 }
 
-/* Add the terms of a dump, checking it as if it came from a stranger. */
+/* Add the terms of a dump, which isn't trusted. */
 static int vocabulary_load(Vocabulary *self, PyObject *ends_from, PyObject *text_from)
 {
     Py_buffer ends, text;
-    if (get_items(ends_from, &ends, 1, false, "ends") < 0) /* bytes: they may lie anywhere */
+    if (get_items(ends_from, &ends, 1, false, "ends") < 0) /* bytes: may be unaligned */
         return -1;
     if (get_items(text_from, &text, 1, false, "text") < 0) {
         PyBuffer_Release(&ends);
@@ -231,7 +231,7 @@ static PyObject *vocabulary_order(PyObject *self, PyObject *args)
 
 PyDoc_STRVAR(vocabulary_terms_doc,
              "terms(ids, latin=False)\n--\n\n"
-             "The terms of a buffer of uint32 ids, as a list of str; latin=True: one character a byte.");
+             "Return the terms of a buffer of uint32 ids, as a list of str; latin=True: one character per byte.");
 static PyObject *vocabulary_terms(PyObject *self, PyObject *args)
 {
     const Table *table = &((Vocabulary *)self)->table;
@@ -296,8 +296,7 @@ static PyObject *vocabulary_select(PyObject *self, PyObject *from)
     return (PyObject *)chosen;
 }
 
-PyDoc_STRVAR(vocabulary_dump_doc,
-             "dump()\n--\n\n(ends, text): the end of each term (uint64) in all terms written one after the other.");
+PyDoc_STRVAR(vocabulary_dump_doc, "dump()\n--\n\n(ends, text): the concatenated terms, and the end of each (uint64).");
 static PyObject *vocabulary_dump(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     const Table *table = &((Vocabulary *)self)->table;

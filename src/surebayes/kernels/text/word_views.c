@@ -1,9 +1,9 @@
-/* hash_word_views: several rows of one document, its words cut once. */
+/* hash_word_views: several rows per document from one pass over its words. */
 #include "documents.h"
 #include "module.h"
 
 typedef struct {
-    size_t high; /* n-grams of 1 to so many words */
+    size_t high; /* maximum words of an n-gram */
     bool counted;
     PyObject *terms; /* a list of bytes, the columns of further terms of each document, or NULL */
     uint32_t *lengths, *columns, *counts;
@@ -13,11 +13,11 @@ typedef struct {
 typedef struct {
     View *views;
     size_t n, n_documents;
-    const uint8_t **terms; /* of each view and document, where there are any */
+    const uint8_t **terms; /* by view and document, if any */
     size_t *n_terms;
 } Cutting;
 
-/* How many words a document has whose n-grams of 1 to `high` words are so many. */
+/* The number of words of a document with a given number of n-grams of 1 to `high` words. */
 static size_t words_of(size_t grams, size_t high)
 {
     size_t words = (grams + high * (high - 1) / 2) / high;
@@ -28,8 +28,8 @@ static size_t words_of(size_t grams, size_t high)
     return words;
 }
 
-/* The columns that ws->found begins with, and further ones, as a row of a view. ws->spare keeps the columns as they
- * came. */
+/* A row of a view from the first columns of ws->found, and further ones. ws->spare keeps the columns in their original
+ * order. */
 static Status settle_view(Workspace *ws, View *view, size_t words, const uint32_t *all, const uint8_t *terms,
                           size_t n_terms, size_t index)
 {
@@ -60,7 +60,7 @@ static Status settle_views(Workspace *ws, size_t index, void *context)
 {
     Cutting *cutting = context;
     size_t grams = ws->found_used, words = words_of(grams, ws->analyzer->high);
-    /* sorting a view moves ws->found: what was found is kept in memory that words don't need any more */
+    /* sorting a view reorders ws->found: a copy is kept in memory that the words no longer need */
     if (reserve(&ws->edges, &ws->edges_room, grams + 1, sizeof *ws->edges) != OK)
         return NO_MEMORY;
     if (grams)
@@ -168,11 +168,11 @@ static void cutting_close(Cutting *cutting)
 
 PyDoc_STRVAR(hash_word_views_doc,
              "hash_word_views(analyzer, n_features, documents, views)\n--\n\n"
-             "Several rows of each document, its words cut once: for each view (lengths, columns, counts or None), as "
-             "uint32, ascending in each\nrow, each once.\n\n"
-             "analyzer: n-grams of 1 to the largest number of words. views: (high, counted, terms) of each: n-grams of "
-             "1 to `high` words,\nwhether they are counted, and None or for each document the columns of further "
-             "terms: bytes of uint32.");
+             "Return several rows of each document from one pass over its words: for each view (lengths, columns, "
+             "counts or None) as uint32, ascending and distinct in each row.\n\n"
+             "analyzer: n-grams of 1 to the largest number of words. views: (high, counted, terms) of each: "
+             "n-grams of 1 to `high` words, whether they are counted, and None or for each document the columns of "
+             "further terms as bytes of uint32.");
 static PyObject *hash_word_views(PyObject *module, PyObject *args)
 {
     State *state = PyModule_GetState(module);

@@ -4,7 +4,7 @@ void workspace_free(Workspace *ws)
 {
     free(ws->text), free(ws->joined), free(ws->mask), free(ws->edges), free(ws->spans), free(ws->starts);
     free(ws->tokens), free(ws->seen), free(ws->ids), free(ws->counts), free(ws->places), free(ws->heap);
-    free(ws->found), free(ws->spare), free(ws->unknown), free(ws->noted);
+    free(ws->found), free(ws->spare), free(ws->unknown), free(ws->recorded);
     free(ws);
 }
 
@@ -25,7 +25,7 @@ Workspace *workspace_take(State *state)
 
 void workspace_give_back(Workspace *ws)
 {
-    /* a workspace that met a huge document is not kept */
+    /* a workspace that has processed a huge document is freed */
     if (ws->text_room > (1u << 22) || ws->ids_room > (1u << 20) || ws->tokens_room > (1u << 18) ||
         ws->unknown_room > (1u << 16)) {
         workspace_free(ws);
@@ -44,7 +44,7 @@ static void seen_clear(Workspace *ws, size_t slots)
         ws->seen_shift--;
 }
 
-/* Begin a document: the table is small again, so that it stays in the cache. */
+/* Begin a document, with a small table again, which stays in the cache. */
 Status document_begin(Workspace *ws)
 {
     if (reserve(&ws->seen, &ws->seen_room, FEW, sizeof *ws->seen) != OK ||
@@ -56,7 +56,7 @@ Status document_begin(Workspace *ws)
     return OK;
 }
 
-/* The document has more distinct tokens than the tables were made for. */
+/* Grow the tables of the document's distinct tokens. */
 Status seen_grow(Workspace *ws)
 {
     size_t slots = ws->seen_slots * 2;
@@ -73,7 +73,7 @@ Status seen_grow(Workspace *ws)
     return OK;
 }
 
-/* Room for the row of the document (and one more: never a null pointer). */
+/* Make room for the row of the document (and one entry more: never a null pointer). */
 static Status row_room(Workspace *ws)
 {
     size_t need = ws->used + ws->distinct + 1;
@@ -81,7 +81,7 @@ static Status row_room(Workspace *ws)
     return status == OK ? reserve(&ws->counts, &ws->counts_room, need, sizeof *ws->counts) : status;
 }
 
-/* The row of the document: ids of its tokens in the vocabulary, which learns unknown ones if it may. */
+/* Append the row of the document: ids of its tokens in the vocabulary, which may add unknown ones. */
 Status look_up(Workspace *ws)
 {
     Table *table = ws->table;
@@ -107,7 +107,7 @@ Status look_up(Workspace *ws)
     return OK;
 }
 
-/* The row of the document: the columns that its tokens are hashed to. */
+/* Append the row of the document: the hashed columns of its tokens. */
 Status hash_columns(Workspace *ws)
 {
     size_t slots = ws->seen_slots;

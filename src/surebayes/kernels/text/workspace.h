@@ -1,4 +1,4 @@
-/* The scratch memory of a call, and the distinct tokens of the document that is being read. */
+/* The scratch memory of a call, and the distinct tokens of the current document. */
 #ifndef SUREBAYES_TEXT_WORKSPACE_H
 #define SUREBAYES_TEXT_WORKSPACE_H
 
@@ -9,7 +9,7 @@ typedef enum { WORDS, CHARS, CHARS_IN_WORDS, BYTES } Kind;
 typedef struct {
     PyObject_HEAD Kind kind;
     size_t low, high; /* n-gram sizes */
-    size_t shortest;  /* a word has at least so many characters: 1 or 2 */
+    size_t shortest;  /* minimum characters of a word: 1 or 2 */
     size_t max_bytes; /* of a document, for BYTES */
     bool lowercase;
     bool has_stop_words;
@@ -31,8 +31,8 @@ typedef struct {
     uint32_t start, end;
 } Span;
 
-/* Where a token of the document is in ws->tokens: `place` is one more than the index, 0 in an empty slot; `tag` the low
- * half of its hash. */
+/* The position of a token in ws->tokens: `place` is the index + 1, 0 in an empty slot; `tag` is the low half of its
+ * hash. */
 typedef struct {
     uint32_t tag, place;
 } Seen;
@@ -57,11 +57,11 @@ struct Workspace {
     uint32_t *edges, *starts;
     Span *spans;
     size_t text_room, joined_room, mask_room, edges_room, spans_room, starts_room;
-    bool ascii;               /* the document has nothing else */
+    bool ascii;               /* whether the document is ASCII only */
     const Page *pages[PAGES]; /* the workspace's own view, filled under the GIL: no data races */
-    uint32_t *unknown;        /* characters that Python must be asked about, each once: a bit of `noted` for each */
+    uint32_t *unknown;        /* unknown characters, each once: marked by a bit of `recorded` */
     size_t unknown_used, unknown_room;
-    uint8_t *noted;
+    uint8_t *recorded;
     /* the distinct tokens of the document, and a hash table of them */
     Token *tokens;
     Seen *seen;
@@ -71,13 +71,13 @@ struct Workspace {
     uint32_t *ids;
     int32_t *counts;
     size_t used, row, ids_room, counts_room;
-    /* where a column is in the current row, for hashes only: two tokens may share a column */
+    /* the position of a column in the current row, only for hashing: two tokens may share a column */
     uint32_t *places;
     size_t places_room;
-    /* the columns of the document as they come, for presence, and room to sort them in */
+    /* the columns of the document in order of appearance, for presence, and room for sorting */
     uint32_t *found, *spare;
     size_t found_used, found_room, spare_room;
-    /* the best terms of a row, when only some are scored */
+    /* the best terms of a row, if only some are scored */
     Candidate *heap;
     size_t heap_room;
 };
@@ -90,16 +90,16 @@ void workspace_free(Workspace *ws);
 Workspace *workspace_take(State *state);
 void workspace_give_back(Workspace *ws);
 
-/* Begin a document: the table is small again, so that it stays in the cache. */
+/* Begin a document, with a small table again, which stays in the cache. */
 Status document_begin(Workspace *ws);
 
-/* The document has more distinct tokens than the tables were made for. */
+/* Grow the tables of the document's distinct tokens. */
 Status seen_grow(Workspace *ws);
 
-/* The row of the document: ids of its tokens in the vocabulary, which learns unknown ones if it may. */
+/* Append the row of the document: ids of its tokens in the vocabulary, which may add unknown ones. */
 Status look_up(Workspace *ws);
 
-/* The row of the document: the columns that its tokens are hashed to. */
+/* Append the row of the document: the hashed columns of its tokens. */
 Status hash_columns(Workspace *ws);
 
 #if defined(__GNUC__)

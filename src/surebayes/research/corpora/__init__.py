@@ -1,8 +1,8 @@
 """Corpora of the papers and their substitutes, with one interface to read them.
 
-No corpus comes with surebayes. Put what you have into one folder and name it in the environment variable
-``SUREBAYES_DATA``: unpacked as the publisher packs it, or as a Parquet file. `catalogue` tells what there is,
-`available` what the folder holds, `load` reads one, `check` counts it and compares with the published counts.
+No corpus comes with surebayes. Put yours into one folder, in the publisher's layout or as Parquet files, and name it in
+the environment variable ``SUREBAYES_DATA``. `catalogue` lists all corpora, `available` those in the folder; `load`
+reads one, `check` compares its counts with the published ones.
 
 >>> from surebayes import corpora
 >>> entry = corpora.catalogue()["reuters21578"]

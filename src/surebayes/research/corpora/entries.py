@@ -24,30 +24,30 @@ class Entry:
     Attributes
     ----------
     name : str
-        What `load` takes.
+        The name for `load`.
     title, publisher, licence, contents : str
-        Its full name, who publishes it, under which licence or agreement, what is in it.
+        Full name, publisher, licence or agreement, and contents.
     obtain : str
-        How to get it, or why it isn't available.
+        Where to get it, or the reason why it isn't available.
     obtainable : bool
         Whether anybody can get it.
     used_by : tuple of str
         The papers that use it.
     stands_in_for : tuple of str
-        The corpora of the papers that it replaces where they aren't available.
+        The unavailable corpora of the papers that it replaces.
     kind : str
-        What a document is: "mail" (RFC 822 bytes), "newsgroup" (an article with headers, bytes), "html" (HTTP headers
+        Kind of the documents: "mail" (RFC 822 bytes), "newsgroup" (article with headers, bytes), "html" (HTTP headers
         and HTML, bytes), "text" (str) or "counts" (str of ``term:count`` pairs).
     parquet, fold : str or None
         The Parquet file that `load` looks for first, and its column with the fold.
     layout : str or None
-        The publisher's format that `load` reads otherwise.
+        The publisher's format, which `load` reads otherwise.
     folders : tuple of str
         Usual names of the unpacked folder or file.
     documents : int or None
         The published number of documents.
     classes, splits : mapping
-        The published number of documents in each class and split, as far as they are published.
+        The published numbers of documents in each class and split.
     notes : tuple of str
         Caveats.
     """
@@ -79,8 +79,8 @@ _GROUPS = (
 )
 _TREC_AGREEMENT = "research use only, after agreeing to the publisher's usage agreement; not to be passed on"
 _WATERLOO = "G. V. Cormack and T. R. Lynam, University of Waterloo, for the TREC spam track"
-_ECML_FORMAT = "bags of words: one mail a line, word numbers and counts; no text"
-_AUEB = "Athens University of Economics and Business (Androutsopoulos, Metsis, Paliouras and others)"
+_ECML_FORMAT = "bags of words: one message per line, word numbers and counts; no text"
+_AUEB = "Athens University of Economics and Business (Androutsopoulos, Metsis, Paliouras et al.)"
 
 _ALL = (
     Entry(
@@ -240,7 +240,7 @@ _ALL = (
         "ECML/PKDD 2006 discovery challenge, task A",
         "S. Bickel, Humboldt-Universität zu Berlin",
         "freely available; no licence stated",
-        f"4,000 mails to train, three inboxes of 2,500; {_ECML_FORMAT}",
+        f"4,000 training messages, three inboxes of 2,500; {_ECML_FORMAT}",
         "the challenge's page, www.ecmlpkdd2006.org/challenge.html, where it is still offered",
         (JUNEJO,),
         kind="counts",
@@ -256,7 +256,7 @@ _ALL = (
         "ECML/PKDD 2006 discovery challenge, task A, tuning files",
         "S. Bickel, Humboldt-Universität zu Berlin",
         "freely available; no licence stated",
-        f"4,000 mails to train, one inbox of 2,500; {_ECML_FORMAT}",
+        f"4,000 training messages, one inbox of 2,500; {_ECML_FORMAT}",
         "the challenge's page, www.ecmlpkdd2006.org/challenge.html, where it is still offered",
         kind="counts",
         parquet="ecml2006.parquet",
@@ -271,7 +271,7 @@ _ALL = (
         "ECML/PKDD 2006 discovery challenge, task B",
         "S. Bickel, Humboldt-Universität zu Berlin",
         "freely available; no licence stated",
-        f"100 mails to train, 15 inboxes of 400; {_ECML_FORMAT}",
+        f"100 training messages, 15 inboxes of 400; {_ECML_FORMAT}",
         "the challenge's page, www.ecmlpkdd2006.org/challenge.html, where it is still offered",
         (JUNEJO,),
         kind="counts",
@@ -286,7 +286,7 @@ _ALL = (
         "ECML/PKDD 2006 discovery challenge, task B, tuning files",
         "S. Bickel, Humboldt-Universität zu Berlin",
         "freely available; no licence stated",
-        f"100 mails to train, two inboxes of 400; {_ECML_FORMAT}",
+        f"100 training messages, two inboxes of 400; {_ECML_FORMAT}",
         "the challenge's page, www.ecmlpkdd2006.org/challenge.html, where it is still offered",
         kind="counts",
         parquet="ecml2006.parquet",
@@ -330,7 +330,7 @@ _ALL = (
         "Associated Press, in TIPSTER: Linguistic Data Consortium; categories by D. D. Lewis",
         "a paid licence of the Linguistic Data Consortium",
         "209,783 newswire stories of 1988-90 in 20 categories",
-        "only by licence, and the list of categories and of the split isn't part of it: no reader is offered",
+        "only by licence, and the lists of categories and splits aren't part of it: there is no reader",
         (CHOWDHURY,),
         obtainable=False,
         documents=209_783,
@@ -371,14 +371,14 @@ _ALL = (
         notes=(
             "Use the order, never the date in the file name: the dates separate the classes.",
             "3,253 messages are copies of an earlier one: random splits leak.",
-            "A file is one Subject line and the body without a blank line between them: use mails().",
+            "A file is a Subject line and the body, without a blank line between them: use `mails`.",
         ),
     ),
     Entry(
         "lingspam",
         "Ling-Spam",
         _AUEB,
-        "freely available; acknowledge Androutsopoulos and others 2000",
+        "freely available; acknowledge Androutsopoulos et al. 2000",
         "2,893 messages of the Linguist list and spam, in ten folds",
         "www2.aueb.gr/users/ion/data (lingspam_public.tar.gz)",
         kind="text",
@@ -455,7 +455,7 @@ _ALL = (
         "unknown; collected from news sites",
         "press text with rights reserved: research use only",
         "1,600 articles, 200 of each of eight classes; title TAB body",
-        "as a Parquet file (columns id, labels, order, text) only; no publisher is known to offer it",
+        "only as a Parquet file (columns id, labels, order, text); no publisher is known",
         stands_in_for=("koreannews2002",),
         parquet="korean_news_1600.parquet",
         documents=1_600,

@@ -1,6 +1,6 @@
 """Readers of the publishers' formats and of Parquet files: a path in, records in order of time out.
 
-Each reader raises `MalformedCorpus` with the file, and the line if there are lines, of a fault.
+Each reader raises `MalformedCorpus`, with the file and the line of the error.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _number(name: str) -> tuple[int, str]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """All files of a folder that are documents, numbers in the order of numbers."""
+    """Return the documents of a folder; numeric names are in numeric order."""
     documents = (
         path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".") and path.name != "cmds"
     )
@@ -63,11 +63,11 @@ def _folders(folder: Path) -> list[Path]:
 
 def _some(records: list[Item], path: Path, what: str) -> list[Item]:
     if not records:
-        raise MalformedCorpus(f"{path} holds no documents: {what} was expected there.")
+        raise MalformedCorpus(f"{path} has no documents. Expected {what}.")
     return records
 
 
-# Dates of mails and articles ---------------------------------------------------------------------------------------
+# Dates of messages and articles ------------------------------------------------------------------------------------
 
 
 def _epoch(date: str) -> int | None:
@@ -104,7 +104,7 @@ def received(raw: bytes) -> int | None:
 
 
 def _by_time(records: Iterable[Item], key: str) -> list[Item]:
-    """Sort by a time in ``extra``, those without one last; ties keep their place."""
+    """Sort by a time in ``extra``, missing times last; ties keep their order."""
     return sorted(records, key=lambda r: (r.extra[key] is None, r.extra[key] or 0))
 
 
@@ -112,7 +112,7 @@ def _by_time(records: Iterable[Item], key: str) -> list[Item]:
 
 
 def read_newsgroups(folder: Path, split: str | None = None) -> list[Item]:
-    """Read one folder a group, one file an article, in the order of their Date."""
+    """Read one folder per group, one file per article, in the order of their Date."""
     records = []
     for group in _folders(folder):
         for path in _files(group):
@@ -129,7 +129,7 @@ def _read_bydate(folder: Path) -> list[Item]:
 
 
 def _read_webkb(folder: Path) -> list[Item]:
-    """Read class/university/page, file names being addresses."""
+    """Read class/university/page, where file names are addresses."""
     records = [
         Item(f"{kind.name}/{place.name}/{page.name}", page.read_bytes(), kind.name, extra={"university": place.name})
         for kind in _folders(folder)
@@ -178,7 +178,7 @@ def _read_spamassassin(folder: Path) -> list[Item]:
 
 
 def _read_enron(folder: Path) -> list[Item]:
-    """Read enron1 to enron6, in the order of the number that starts a file's name: it runs over ham and spam."""
+    """Read enron1 to enron6, in the order of the number at the start of file names, which counts ham and spam."""
     records = []
     for place in _folders(folder):
         part = re.fullmatch(r"enron(\d+)", place.name)
@@ -196,7 +196,7 @@ def _read_enron(folder: Path) -> list[Item]:
 
 
 def _read_lingspam(folder: Path) -> list[Item]:
-    """Read bare/part1 to part10, spam being files spmsg*; lemm_stop beside it, where it is there, becomes an extra."""
+    """Read bare/part1 to part10, where spmsg* files are spam; lemm_stop, if present, becomes an extra."""
     top = folder / "lingspam_public" if (folder / "lingspam_public").is_dir() else folder
     records = []
     for place in sorted(_folders(top / "bare"), key=lambda path: _number(path.name.removeprefix("part"))):
@@ -214,7 +214,7 @@ def _read_lingspam(folder: Path) -> list[Item]:
 
 
 def read_trec(index: Path) -> list[Item]:
-    """Read a TREC index (``spam ../data/000/000`` a line) and the message files that it names, in its order."""
+    """Read a TREC index (lines ``spam ../data/000/000``) and the message files it names, in its order."""
     records = []
     for number, line in enumerate(_text(index).splitlines(), 1):
         fields = line.split()
@@ -399,7 +399,7 @@ def _story(story: str, where: str) -> Item:
 
 
 def read_reuters(folder: Path) -> list[Item]:
-    """Read reut2-*.sgm, all stories in the order of their NEWID, which is that of time."""
+    """Read reut2-*.sgm, all stories in the order of their NEWID, which is chronological."""
     records = []
     for path in sorted(folder.glob("reut2-*.sgm")):
         text, place, line = path.read_bytes().decode("latin-1").replace("\r\n", "\n"), 0, 1
@@ -447,9 +447,9 @@ LAYOUTS: Mapping[str, Layout] = {
 
 
 def read_parquet(path: Path, fold: str = "fold", task: str | None = None) -> list[Item]:
-    """Read a Parquet file: a document (raw or text), a label or labels, and what else it has.
+    """Read a Parquet file: a document (raw or text), a label or labels, and further columns.
 
-    Single-label corpora that are stored with lists of one label come out with the label alone.
+    Lists with a single label each become plain labels.
     """
     try:
         import pyarrow.parquet as parquet

@@ -19,30 +19,30 @@ from surebayes.research.corpora.plain_text import newsgroup_text, web_text
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Documents with their labels, in the order of time where there is one.
+    """Documents with their labels, in order of time if there is one.
 
     Attributes
     ----------
     name : str
         Its name in the catalogue.
     documents : list of bytes or list of str
-        As published: raw messages, articles and pages are bytes.
+        The documents as published: raw messages, articles and pages are bytes.
     labels : list of str, or list of tuple of str
-        One label a document, or any number of them in a multi-label corpus.
+        One label per document, or any number in a multi-label corpus.
     ids : list of str
         The publisher's name of each document.
     order : list of int
         The place of each document in the whole corpus.
     split : list of str or None
-        "train", "test" or "unused" where the publisher splits.
+        "train", "test" or "unused", if the publisher defines a split.
     folds : list of int or None
         The publisher's folds, or the inbox in ECML/PKDD 2006 (None for its training file).
     extra : mapping from str to list
-        Whatever else is known of each document: title, body, university, time, ...
+        Further fields of each document: title, body, university, time, ...
     multilabel : bool
         Whether a document may have none or several labels.
     source : Path or None
-        Where it was read.
+        The file or folder it was read from.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Corpus:
 
     @property
     def class_counts(self) -> dict[str, int]:
-        """Documents of each class, classes sorted by name."""
+        """The number of documents of each class, sorted by name."""
         names = (name for names in self.labels for name in names) if self.multilabel else self.labels
         return dict(sorted(Counter(names).items()))
 
@@ -150,7 +150,7 @@ def _nearest(name: str, names: Iterable[str]) -> str:
 
 def _entry(name: str) -> Entry:
     if name not in ENTRIES:
-        raise UnknownCorpus(f"There is no corpus {name!r} in the catalogue{_nearest(name, ENTRIES)}")
+        raise UnknownCorpus(f"The catalogue has no corpus {name!r}{_nearest(name, ENTRIES)}")
     return ENTRIES[name]
 
 
@@ -162,15 +162,15 @@ def _folder(folder: str | os.PathLike[str] | None, hint: str = "") -> Path:
         )
     path = Path(named)
     if not path.is_dir():
-        raise CorpusMissing(f"{path} is not a folder; a folder of corpora was expected.{hint}")
+        raise CorpusMissing(f"{path} is not a folder. Name a folder of corpora.{hint}")
     return path
 
 
 def _find(entry: Entry, root: Path, itself: bool) -> tuple[Path | None, list[str]]:
-    """Look for a corpus; give its path, if any, and all places that were looked at.
+    """Look for a corpus; return its path, if found, and all places searched.
 
-    The root may be the corpus's own folder: if it has the name, or if it was named for this corpus (``itself``) and its
-    contents can't be another corpus's.
+    The root may be the folder of the corpus itself: if it has the right name, or if it was given for this corpus
+    (``itself``) and its contents fit no other corpus.
     """
     looked = [str(root / entry.parquet)] if entry.parquet else []
     if entry.parquet and (root / entry.parquet).is_file():
@@ -188,7 +188,7 @@ def _find(entry: Entry, root: Path, itself: bool) -> tuple[Path | None, list[str
 
 
 def catalogue() -> Mapping[str, Entry]:
-    """Return every corpus that the papers use or that stands in for one, by name.
+    """Return every corpus of the papers, and the substitutes, by name.
 
     Examples
     --------
@@ -200,12 +200,12 @@ def catalogue() -> Mapping[str, Entry]:
 
 
 def available(folder: str | os.PathLike[str] | None = None) -> dict[str, Path]:
-    r"""Return the corpora that a folder holds, by name, with the file or folder of each.
+    r"""Return the corpora in a folder, by name, with the file or folder of each.
 
     Parameters
     ----------
     folder : path, optional
-        The folder of corpora; by default the one that SUREBAYES_DATA names. Without any the answer is empty.
+        The folder of corpora; by default the value of SUREBAYES_DATA. Without either, the result is empty.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> Corpus:
     name : str
         A name of the catalogue.
     folder : path, optional
-        The folder of corpora, or the corpus's own folder; by default the folder that SUREBAYES_DATA names.
+        The folder of corpora, or of this corpus; by default the value of SUREBAYES_DATA.
 
     Returns
     -------
@@ -242,9 +242,9 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> Corpus:
     UnknownCorpus
         If the catalogue has no such name.
     CorpusMissing
-        If the folder doesn't hold it, or nobody can get it.
+        If it isn't in the folder, or isn't available.
     MalformedCorpus
-        If a file isn't in the format; the message says which file, and where.
+        If a file isn't in the format; the message names the file and the place.
     ImportError
         If it is a Parquet file and pyarrow is not installed.
 
@@ -276,10 +276,10 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> Corpus:
 
 
 def read_trec(index: str | os.PathLike[str]) -> Corpus:
-    """Read any corpus in TREC's layout: an index with lines ``spam ../data/000/000``, and the files that it names."""
+    """Read any corpus in TREC's layout: an index with lines ``spam ../data/000/000``, and the files it names."""
     path = Path(index)
     if not path.is_file():
-        raise CorpusMissing(f"There is no index {path}; it is called full/index in TREC's spam corpora.")
+        raise CorpusMissing(f"No index at {path}. In TREC's spam corpora it is called full/index.")
     return _corpus(path.parent.parent.name or "trec", _read_trec(path), path)
 
 
@@ -303,7 +303,7 @@ def _corpus(name: str, records: Sequence[Item], source: Path) -> Corpus:
 
 
 def check(name: str, folder: str | os.PathLike[str] | None = None) -> Check:
-    r"""Read a corpus, count it, and say what differs from the published counts.
+    r"""Read a corpus, and compare its counts with the published ones.
 
     Examples
     --------
@@ -331,17 +331,17 @@ def check(name: str, folder: str | os.PathLike[str] | None = None) -> Check:
     return Check(name, corpus.source, len(corpus), classes, splits, copies, tuple(differences), entry.notes)
 
 
-# What the papers' experiments need of each kind of document ---------------------------------------------------------
+# Documents in the forms of the papers' experiments --------------------------------------------------------------------
 
 
 def mails(corpus: Corpus) -> list[bytes]:
     """Return the documents as parsable messages.
 
-    Enron-Spam's files are one Subject line and the body, without the blank line that ends a head; it is put in.
+    Enron-Spam's files lack the blank line after the Subject line; it is inserted.
     """
     kind = ENTRIES[corpus.name].kind if corpus.name in ENTRIES else "mail"
     if kind != "mail":
-        raise ValueError(f"The documents of {corpus.name!r} are no mails but {kind}.")
+        raise ValueError(f"The documents of {corpus.name!r} are not messages but {kind}.")
     return [_as_mail(raw) for raw in corpus.documents] if corpus.name == "enron_spam" else list(corpus.documents)
 
 
@@ -351,7 +351,7 @@ def _as_mail(raw: bytes) -> bytes:
 
 
 def texts(corpus: Corpus, subject: bool = False) -> list[str]:
-    """Return the documents as the papers' experiments read them: article bodies, pages without tags, texts as they are.
+    """Return the texts of the papers' experiments: article bodies, pages without tags, texts unchanged.
 
     Parameters
     ----------
@@ -367,14 +367,14 @@ def texts(corpus: Corpus, subject: bool = False) -> list[str]:
         return [web_text(raw) for raw in corpus.documents]
     if kind == "text":
         return list(corpus.documents)
-    other = "mails: read them with surebayes.read_message" if kind == "mail" else "counts: use count_matrix"
+    other = "messages: read them with surebayes.read_message" if kind == "mail" else "counts: use count_matrix"
     raise ValueError(f"The documents of {corpus.name!r} are {other}.")
 
 
 def modapte(corpus: Corpus) -> tuple[Corpus, Corpus]:
     """Return Reuters-21578's ModApte training and test documents, with the categories that both halves have.
 
-    All 9,603 and 3,299 documents stay, also those that none of the 90 categories describes.
+    All 9,603 and 3,299 documents stay, including those in none of the 90 categories.
     """
     train, test = corpus.part("train"), corpus.part("test")
     both = sorted(set(train.classes) & set(test.classes))
@@ -382,7 +382,7 @@ def modapte(corpus: Corpus) -> tuple[Corpus, Corpus]:
 
 
 def top_classes(corpus: Corpus, n: int = 10) -> list[str]:
-    """Return the n classes with most documents, the largest first; equals by name.
+    """Return the n classes with the most documents, largest first; ties by name.
 
     Examples
     --------

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def newsgroup_text(raw: bytes, subject: bool = False) -> str:
-    r"""Return the body of an article, and its subject before it if asked; never the other headers: they name the group.
+    r"""Return the body of an article, on request after its subject; further headers would reveal the group.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def newsgroup_text(raw: bytes, subject: bool = False) -> str:
 def strip_tags(html: str) -> str:
     """Return the text of a page: without tags, comments, scripts and styles, with its entities as characters.
 
-    Takes time in proportion to the length, whatever the page.
+    The time is proportional to the length, for any page.
 
     Examples
     --------

@@ -22,7 +22,7 @@ def logistic_regression(variance: float = 1.0) -> LogisticRegression:
 
 
 class _SVM(LinearSVC):
-    """LinearSVC that takes the last iterate where liblinear's limit is reached, without a warning.
+    """LinearSVC that uses the last iterate at liblinear's limit, without a warning.
 
     The limit is met only with a large C on separable rows, where all further iterates rank alike.
     """
@@ -55,7 +55,7 @@ class TunedSVM(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     grid : tuple of float
-        The values of C tried; among equally good ones the smallest.
+        The values of C to try; of equally good ones, the smallest wins.
     share : float, default=0.3
         The share of training rows held out.
 
@@ -121,7 +121,7 @@ class BalancedWinnow(ClassifierMixin, BaseEstimator):
         X = csr_array(X, dtype=float)
         self.classes_, labels = np.unique(y, return_inverse=True)
         k, (n, v) = len(self.classes_), X.shape
-        # Column v is the bias: a term that every row has.
+        # Column v is the bias: a term in every row.
         columns = [np.append(X.indices[a:b], v) for a, b in zip(X.indptr[:-1], X.indptr[1:])]
         values = [np.append(X.data[a:b], 1.0) for a, b in zip(X.indptr[:-1], X.indptr[1:])]
         weights = np.ones((v + 1, k))

@@ -52,7 +52,7 @@ def default_folder() -> Path:
 
 
 def digest(*parts: Any) -> str:
-    """Return one short name for values that JSON can hold; mappings count by content, not by order.
+    """Return a short digest of JSON values; the order of mappings doesn't matter.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def digest(*parts: Any) -> str:
 
 @lru_cache
 def code_digest(modules: tuple[str, ...]) -> str:
-    """Return a name for the present source of modules of this package."""
+    """Return a digest of the current source of modules of this package."""
     total = hashlib.blake2b(digest_size=16)
     for name in sorted({*modules, *(other for module in modules for other in OWN.get(module, ()))}):
         spec = find_spec(f"surebayes.{name}")
@@ -77,7 +77,7 @@ def code_digest(modules: tuple[str, ...]) -> str:
 
 
 def content_digest(path: Path) -> str:
-    """Return a name for a file's contents, or to the names, sizes and times of the files in a folder."""
+    """Return a digest of a file's contents, or of the names, sizes and times of the files in a folder."""
     total = hashlib.blake2b(digest_size=16)
     if path.is_file():
         with path.open("rb") as file:
@@ -92,12 +92,12 @@ def content_digest(path: Path) -> str:
 
 
 class Cache:
-    """A folder of results, one file each, written atomically.
+    """A folder of results, each in a file, written atomically.
 
     Parameters
     ----------
     folder : path, optional
-        Where; by default the user's cache folder.
+        The folder; by default the user's cache folder.
 
     Examples
     --------
@@ -128,7 +128,7 @@ class Cache:
             raise
 
     def read(self, key: str) -> Any:
-        """Return the result of this key, or None; one that can't be read counts as none."""
+        """Return the result for a key; None if it is missing or unreadable."""
         try:
             return json.loads(self._path(key, "json").read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
@@ -139,7 +139,7 @@ class Cache:
         self._write(self._path(key, "json"), lambda file: file.write(json.dumps(value).encode()))
 
     def arrays(self, key: str, make: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        """Return the arrays of this key; compute and store missing ones."""
+        """Return the arrays for a key; compute and store missing ones."""
         path = self._path(key, "npz")
         try:
             with np.load(path, allow_pickle=False) as stored:

@@ -32,9 +32,9 @@ class CountedCorpus:
     y : int array (n,), or bool array (n, K) for a multi-label corpus
         Class numbers, or membership.
     split : array of str
-        "train", "test", "unused" or "" where the publisher doesn't split.
+        "train", "test", "unused", or "" without a published split.
     fold : int array
-        The publisher's fold, -1 where there is none.
+        The published fold, -1 without one.
     """
 
     X: csr_array
@@ -45,7 +45,7 @@ class CountedCorpus:
 
     @property
     def members(self) -> np.ndarray:
-        """Membership, (n, K), whatever the kind of labels."""
+        """Membership, (n, K), for either kind of labels."""
         return self.y if self.y.ndim == 2 else self.y[:, None] == np.arange(len(self.classes))
 
     def take(self, rows: Any) -> CountedCorpus:
@@ -64,7 +64,7 @@ class TrainTest(NamedTuple):
     y, T : array
         Their labels: class numbers, or membership of each class.
     classes : sequence of str
-        Names of the classes, where they are needed.
+        Names of the classes, if needed.
     """
 
     X: Any
@@ -96,7 +96,7 @@ class Lab:
     Parameters
     ----------
     folder : path, optional
-        The folder of corpora; by default the one that SUREBAYES_DATA names.
+        The folder of corpora; by default the value of SUREBAYES_DATA.
     cache : path, optional
         The cache's folder; by default ``surebayes`` in the user's cache folder.
     jobs : int, default=1
@@ -147,7 +147,7 @@ class Lab:
         return self._contents[name]
 
     def counted(self, name: str, words: Words, classes: Sequence[str] | None = None) -> CountedCorpus:
-        """Return a corpus as counts, from the cache where it is there."""
+        """Return a corpus as counts, from the cache if possible."""
         code = code_digest(
             (
                 "research.laboratory.words",
@@ -200,8 +200,8 @@ class Lab:
     def map(self, function: Callable[..., Any], settings: Sequence[Mapping[str, Any]], what: str) -> list[Any]:
         """Call ``function(lab, **setting)`` for each setting, in several processes, and keep each result.
 
-        A result is stored at once: an interrupted run resumes where it stopped. The key is a digest of
-        the code, the setting and the contents of the corpus that the setting names as ``corpus``.
+        Each result is stored at once, so an interrupted run resumes where it stopped. The key is a digest of the code,
+        the setting, and the contents of the corpus in the setting's ``corpus``.
         """
         module = function.__module__.removeprefix("surebayes.")
         code = code_digest((*CODE, module))

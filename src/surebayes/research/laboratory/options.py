@@ -22,7 +22,7 @@ def options_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def parsed_options(pairs: Iterable[str]) -> dict[str, Any]:
-    """Return the options that NAME=VALUE pairs name; a value is JSON where it can be, else a word.
+    """Parse options given as NAME=VALUE; a value is JSON if it can be parsed as such, else a string.
 
     Examples
     --------
@@ -51,7 +51,7 @@ _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
 
 
 def checked_option(option: inspect.Parameter, value: Any) -> Any:
-    """Return an option's value as its item takes it; ValueError where it doesn't suit.
+    """Convert an option's value to the type of its parameter; ValueError if it doesn't fit.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def _suits(kind: str, value: Any) -> bool:
 
 
 def in_one_line(options: Mapping[str, Any]) -> str:
-    """Return options as they are typed: runs=2, corpora=webkb and news20.
+    """Return options in the form of the command line: runs=2, corpora=webkb and news20.
 
     Examples
     --------

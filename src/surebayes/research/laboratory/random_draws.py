@@ -1,4 +1,4 @@
-"""Junejo & Karim's runs on randomly drawn documents, and the choice of what a token is on training documents."""
+"""Junejo & Karim's runs on randomly drawn documents, and the choice of a token rule on training documents."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def accuracies(task: TrainTest, methods: Sequence[str]) -> dict[str, float]:
 
 
 def draw(y: np.ndarray, train: int, test: int, seed: int, shuffled: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Draw so many rows of each class to train and to test.
+    """Draw training and test rows of each class.
 
-    Training rows come class by class, as a toolkit reads the folders of a corpus; only balanced winnow minds the order.
+    Training rows are sorted by class, as a toolkit reads the folders of a corpus; only balanced winnow depends on it.
     """
     random = np.random.default_rng(seed)
     orders = [random.permutation(np.flatnonzero(y == c)) for c in np.unique(y)]
@@ -71,12 +71,12 @@ def draw(y: np.ndarray, train: int, test: int, seed: int, shuffled: bool = False
 
 
 class TokenRule(NamedTuple):
-    """A reading of what the paper calls terms; stop words are always out, as it says.
+    """An interpretation of the paper's terms; stop words are always removed, as in the paper.
 
     Attributes
     ----------
     pattern : str
-        What a word is.
+        The regular expression of a word.
     stems : bool
         Count Porter stems.
     at_least : int
@@ -101,11 +101,11 @@ class TokenRule(NamedTuple):
 
     @property
     def words(self) -> Words:
-        """Return the rule as words to count; the toolkit's stop list is not part of the package, scikit-learn's is."""
+        """Return the rule for counting words, with scikit-learn's stop list instead of the toolkit's."""
         return Words(self.pattern, stop_words=True, stems=self.stems)
 
 
-# What the paper leaves open: the form of a token, stems (named in its introduction, not with its data), rare terms.
+# Not specified by the paper: the form of a token, stems (only mentioned in its introduction), rare terms.
 TOKEN_RULES = {
     rule.name: rule
     for rule in (
@@ -149,7 +149,7 @@ def cross_validate(
 ) -> dict[str, float]:
     """Judge a token rule by ten-fold cross-validation within the training documents of one run.
 
-    The judges are the paper's three weightings and naive Bayes: quick, and without parameters of their own.
+    The judges are the paper's three weightings and naive Bayes, which are fast and have no parameters.
     """
     rule = TOKEN_RULES[tokens]
     data = lab.counted(corpus, rule.words, classes)
@@ -178,7 +178,7 @@ def chosen_on_training_documents(judged: Mapping[str, Mapping[str, float]]) -> s
 
 
 class Runs(NamedTuple):
-    """The runs of Table 2 or 3: which documents each draws, and which token rule it takes."""
+    """The runs of Table 2 or 3, each with its draw of documents and its token rule."""
 
     item: str
     corpus: str
@@ -190,14 +190,14 @@ class Runs(NamedTuple):
         """Judge every token rule on the training documents of every run."""
         settings = [
             {"corpus": self.corpus, "size": size, "seed": run, "tokens": rule, **self.drawn}
-            for rule in TOKEN_RULES  # outside: the counts of one rule at a time are in memory
+            for rule in TOKEN_RULES  # the outer loop, so that only one rule's counts are in memory
             for size, run in self.cases
         ]
         results = iter(lab.map(cross_validate, settings, f"Junejo & Karim, token rules on {self.corpus}"))
         return {rule: [next(results) for _ in self.cases] for rule in TOKEN_RULES}
 
     def choose(self, judged: Mapping[str, list[dict[str, float]]], once: bool = False) -> Runs:
-        """Let each run take the best rule on its own training documents, or all the best one on average."""
+        """Choose the best rule on the training documents of each run, or the best one on average for all runs."""
         if once:
             rule = chosen_on_training_documents({rule: _means(results) for rule, results in judged.items()})
             return self._replace(rules=[rule] * len(self.cases))
@@ -228,7 +228,7 @@ class Runs(NamedTuple):
         return records
 
     def spread(self, accuracies: list[dict[str, float]], setting: str) -> list[PublishedFigure]:
-        """Return the standard deviation over the runs of each size; none where there is one run."""
+        """Return the standard deviation over the runs of each size; nothing for a single run."""
         block = f"{self.corpus}, standard deviation"
         return [
             PublishedFigure(PAPER, self.item, block, str(size), name, None, float(np.std(values, ddof=1)), setting)

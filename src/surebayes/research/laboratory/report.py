@@ -18,13 +18,13 @@ class PublishedFigure:
     Attributes
     ----------
     paper, item, corpus, row, column : str
-        Where it stands: "kolcz-yih", "table 2", "spamassassin", "abs_idf", "all features".
+        Its place: "kolcz-yih", "table 2", "spamassassin", "abs_idf", "all features".
     published : float or None
-        What the paper prints; None where it prints nothing for this corpus, or only a curve.
+        The printed value; None if the paper has none for this corpus, or only a curve.
     ours : float or None
-        What came out; None where the corpus isn't there.
+        Our value; None without the corpus.
     setting : str
-        How it was got, above all where that differs from the paper.
+        The setting, above all its differences from the paper.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class PublishedFigure:
     setting: str = ""
 
     def cell(self) -> str:
-        """Return ours, and the published figure in parentheses."""
+        """Return our figure, with the published one in parentheses."""
         ours = "-" if self.ours is None else shown(self.ours)
         return ours if self.published is None else f"{ours} ({shown(self.published)})"
 
@@ -57,13 +57,13 @@ class Plot:
     name : str
         Its file's name without suffix.
     title, x_label, y_label : str
-        What it shows.
+        Title and axis labels.
     series : mapping from str to (xs, ys)
         The points; for bars, xs are the bars' names.
     kind : {"line", "bars", "points"}
-        How it is drawn.
+        The style.
     x_range, y_range : (float, float), optional
-        What is shown of the axes.
+        The range of the x axis.
     log_x : bool
         A logarithmic x axis.
     marked : collection of str
@@ -82,8 +82,8 @@ class Plot:
     marked: tuple[str, ...] = ()
 
     def draw(self, path: Path) -> None:
-        """Draw it into a file; the suffix says which format. Needs matplotlib (the extra ``plots``)."""
-        # The object interface: no window, no global state, no backend of the user's touched.
+        """Draw it into a file, in the format of its suffix. Needs matplotlib (the extra ``plots``)."""
+        # The object interface: no window, no global state, no change of the user's backend.
         try:
             from matplotlib import rc_context
             from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -106,7 +106,7 @@ class Plot:
             axes.set_ylim(*self.y_range)
         if len(self.series) > 1:
             axes.legend(fontsize="small")
-        # Without a date or a random id in it the same figures give the same file.
+        # Without a date or a random ID, equal figures give equal files.
         metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
         with rc_context({"svg.hashsalt": self.name}):
             figure.savefig(path, metadata=metadata, dpi=110)
@@ -158,7 +158,7 @@ class Result:
     notes: list[str] = field(default_factory=list)
 
     def value(self, row: str, column: str, corpus: str | None = None) -> float:
-        """Return our figure of a row and column; KeyError where there is none."""
+        """Return our figure for a row and column; KeyError if there is none."""
         for record in self.records:
             if (record.row, record.column) == (row, column) and corpus in (None, record.corpus):
                 if record.ours is None:
@@ -168,7 +168,7 @@ class Result:
 
 
 def shown(value: float) -> str:
-    """Return a figure's text: whole numbers whole, shares with four digits, percentages with two, tiny ones as powers.
+    """Format a figure: integers, shares with four digits, percentages with two, tiny values in scientific notation.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def shown(value: float) -> str:
 
 
 def in_words(count: int) -> str:
-    """Return a small number in words, as prose has it.
+    """Return a number as in prose: small ones in words.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def in_words(count: int) -> str:
 
 
 def as_json(results: Iterable[Result]) -> str:
-    """Return the records of all results as a JSON list; what isn't a finite number is null."""
+    """Return the records of all results as a JSON list; values that aren't finite become null."""
     records = [asdict(record) for result in results for record in result.records]
     for record in records:
         for key in ("published", "ours"):
@@ -274,12 +274,12 @@ _SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
 
 
 def _escaped(text: str) -> str:
-    """Return what LaTeX prints as this text."""
+    """Escape a text for LaTeX."""
     return "".join(_SPECIAL.get(c, c) for c in text)
 
 
 def print_rich(result: Result, console: Any) -> None:
-    """Print a result with rich: thin rules, a line for each row."""
+    """Print a result with rich: thin rules, one line per row."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

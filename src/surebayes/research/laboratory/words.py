@@ -19,13 +19,13 @@ class Words:
     Attributes
     ----------
     pattern : str
-        What a word is, a regular expression on the lower-cased text.
+        The regular expression of a word, for lower-cased text.
     stop_words : bool
         Leave out English stop words (scikit-learn's list).
     stems : bool
         Count Porter stems instead of words.
     min_count : int
-        Leave out words with fewer occurrences in all texts together.
+        Drop words with fewer occurrences in all texts.
     subject : bool
         Read an article's subject too.
     ngrams : (int, int)
@@ -74,7 +74,7 @@ class Words:
 
 
 def _merged(X: csr_array, names: list[str]) -> tuple[csr_array, list[str]]:
-    """Add up the columns of one name; each distinct word is stemmed once, not each occurrence."""
+    """Add up columns of equal names; each distinct word is stemmed once."""
     distinct, place = np.unique(np.array(names), return_inverse=True)
     shape = len(names), len(distinct)
     rows, columns = np.arange(len(names), dtype=np.int32), place.astype(np.int32)

@@ -305,7 +305,7 @@ def table_4(
         for t in thresholds:
             for k, column in enumerate(("Terms", "Accuracy")):
                 printed = TABLE_4[t][k] if t in TABLE_4 and compared == "difference" else None
-                how = "mean over inboxes; another training set than the paper's where task A lacks its training file"
+                how = "mean over inboxes; a training set different from the paper's if task A has no training file"
                 records.append(
                     PublishedFigure(PAPER, item, f"{corpus}, {meaning}", f"{t:g}", column, printed, means[t][k], how)
                 )

@@ -28,8 +28,8 @@ STAND_INS = ("korean_news_1600", "klue_ynat")
 ALPHAS = tuple(round(0.1 * k, 1) for k in range(11))
 BINS = (10, 20, 50, 150)
 BREAK_EVEN = "break-even on the test set, as in the paper (it names no rule, and only this reaches its figures)"
-# Nor does it name theta, or an estimate of p(w|c) in eq. (13). IG is said to use "a document event model", (13) is not:
-# so the class-conditional probability of the unigram model, the paper's baseline, with one added to every count.
+# It specifies neither theta nor an estimate of p(w|c) in eq. (13). It says that IG uses "a document event model", but
+# not so for (13): hence the class-conditional probability of the unigram model, its baseline, with add-one smoothing.
 RATIO = "tokens"
 THETA = 0.007
 WEIGHTS: Mapping[str, str | None] = {"PNB": None, "PNB-IG": "ig", "PNB-CHI": "chi2", "PNB-PrR": "ratio"}
@@ -100,8 +100,8 @@ def averages(values: Sequence[float], members: Sequence[int]) -> tuple[float, fl
 def cuts_of_best_f1(scores: np.ndarray, labels: np.ndarray, floor: float = 0.3) -> np.ndarray:
     """SCut with a floor (Yang 2001, SCutFBR.1): a class whose best F1 stays below it gets its highest score as cut.
 
-    Without the floor a rare class with one badly ranked document is assigned to hundreds: MicroF1 falls below .3. A
-    class of which the model knew no document (all scores alike) is assigned to none.
+    Without the floor a rare class with one badly ranked document is assigned to hundreds, and MicroF1 falls below .3. A
+    class without training documents (all scores equal) is assigned to none.
     """
     cuts = f1_cuts(scores, labels)
     judged = scores > cuts

@@ -222,7 +222,7 @@ def figure_1(
         outcome = "as in the paper" if scarce > common else "against the paper"
         notes.append(
             f"{corpus}: errors on documents of rarer terms are made with mean |score| {scarce:.1f}, "
-            f"others with {common:.1f}: {outcome}."
+            f"the remaining errors with {common:.1f}: {outcome}."
         )
         plots.append(
             Plot(

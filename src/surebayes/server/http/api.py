@@ -1,4 +1,4 @@
-"""The HTTP API: endpoints, what answers a call, and the table of all with roles, parameters and schemas."""
+"""The HTTP API: the handlers, and the table of endpoints with roles, parameters and schemas."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ class Parameter:
 
 
 NAME = "^[a-zA-Z0-9_+@-][a-zA-Z0-9._+@-]{0,127}$"
-"""Names of persons."""
-USER = Parameter(str, "The person that it is for; the header X-Surebayes-User says the same.", pattern=NAME)
+"""Valid names of people."""
+USER = Parameter(str, "The person whose layer to use; same as the header field X-Surebayes-User.", pattern=NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ class Endpoint:
     takes : str
         Kind of body: "documents", "calibration", "messages" or nothing.
     parameters : dict of str to Parameter
-        Parameters of the query, and those that the path has in braces.
+        Parameters of the query, and those in braces in the path.
     for_all : bool
-        Whether it concerns all persons and accepts none by name.
+        Whether it concerns all people and accepts no name.
     """
 
     path: str
@@ -257,7 +257,7 @@ async def verdict(call: Call) -> dict[str, Any]:
 
 
 async def explain_verdict(call: Call) -> dict[str, Any]:
-    """Explain the present verdict on a remembered message."""
+    """Explain the current verdict on a remembered message."""
     number, top = call.query["id"], call.query["top"]
     verdict = await call.service.remembered_verdict(number, call.person)
     explained = await call.service.explain_verdict(number, top, call.person)
@@ -284,11 +284,11 @@ async def comparison(call: Call) -> dict[str, Any]:
     return {"comparisons": await call.service.compared(call.person)}
 
 
-# ---------------------------------------------------------------------- persons
+# ---------------------------------------------------------------------- people
 
 
 async def people(call: Call) -> dict[str, Any]:
-    """List persons."""
+    """List the people with a layer."""
     return await call.service.people(call.query.get("after", ""), call.query["limit"])
 
 
@@ -334,11 +334,12 @@ _VIEWS = _list(_object(view=_TEXT, share=_NUMBER, terms=_list(_object(term=_TEXT
                        spans=_list(_object(start=_WHOLE, stop=_WHOLE, text=_TEXT, share=_NUMBER)),
                        rest=_NUMBER))  # fmt: skip
 _EXPLAINED = _with(VERDICT, reversal=_or_null(_NUMBER), bias=_NUMBER, views=_VIEWS)
-_SAID = _object(field=_TEXT, score=_NUMBER, threshold=_or_null(_NUMBER), positive=_or_null(_FLAG))
+_OTHER_VERDICT = _object(field=_TEXT, score=_NUMBER, threshold=_or_null(_NUMBER), positive=_or_null(_FLAG))
 _REMEMBERED = _object(
     id=_WHOLE, fingerprint=_TEXT, time=_TEXT, model=_TEXT, label=_TEXT, score=_NUMBER, threshold=_NUMBER,
     positive=_FLAG, truth=_or_null(_TEXT), told=_or_null(_TEXT), who=_or_null(_TEXT), person=_or_null(_TEXT),
-    sender=_or_null(_TEXT), subject=_or_null(_TEXT), message_id=_or_null(_TEXT), kept=_FLAG, theirs=_list(_SAID),
+    sender=_or_null(_TEXT), subject=_or_null(_TEXT), message_id=_or_null(_TEXT), kept=_FLAG,
+    theirs=_list(_OTHER_VERDICT),
 )  # fmt: skip
 _NOW = {"label_now": _TEXT, "score_now": _NUMBER, "threshold_now": _NUMBER, "probability_now": _NUMBER,
         "reversal": _or_null(_NUMBER), "layers": _or_null(_ROW)}  # fmt: skip
@@ -388,7 +389,7 @@ _FORGOTTEN = _words("forgotten", "unknown", "waiting")
 
 # ---------------------------------------------------------------------- the table
 
-_WHO = Parameter(str, "Who says so; kept in the history.")
+_WHO = Parameter(str, "The author of the change, for the history.")
 _AS = Parameter(str, "The class.", required=True)
 _ID = Parameter(int, "The number of a remembered verdict.", required=True, low=1, high=2**53)
 _TOP = Parameter(int, "Strongest terms of each view.", 12, low=1, high=1000)
@@ -401,61 +402,61 @@ def _version(about: str) -> Parameter:
 ENDPOINTS = (
     Endpoint("/v1/classify", "POST", "read", "Judge one document or several.", classify,
              _either(VERDICT, "verdicts", VERDICT), "documents",
-             {"remember": Parameter(bool, "Whether it is remembered; by default one document is, a list isn't.")}),
-    Endpoint("/v1/explain", "POST", "read", "Say why documents are judged as they are.", explain,
+             {"remember": Parameter(bool, "Remember the verdicts. Default: true for one document, false for a list.")}),
+    Endpoint("/v1/explain", "POST", "read", "Explain the verdicts on documents.", explain,
              _either(_EXPLAINED, "explanations", _EXPLAINED), "documents", {"top": _TOP}),
-    Endpoint("/v1/learn", "POST", "teach", "Teach documents; they are on disk when this is answered.", learn,
+    Endpoint("/v1/learn", "POST", "teach", "Teach documents; the lessons are on disk before the answer.", learn,
              _either(_object(outcome=_OUTCOME), "outcomes", _OUTCOME), "documents", {"as": _AS, "who": _WHO}),
-    Endpoint("/v1/forget", "POST", "teach", "Undo the learning of documents, exactly.", forget,
+    Endpoint("/v1/forget", "POST", "teach", "Undo the lessons of documents, exactly.", forget,
              _either(_object(outcome=_FORGOTTEN), "outcomes", _FORGOTTEN), "documents", {"who": _WHO}),
-    Endpoint("/v1/verdicts", "GET", "read", "Remembered verdicts, the latest first.", verdicts,
+    Endpoint("/v1/verdicts", "GET", "read", "List remembered verdicts, latest first.", verdicts,
              _object(verdicts=_list(_REMEMBERED), next=_or_null(_WHOLE)), "",
-             {"sender": Parameter(str, "A part of the sender, in any case of letters."),
-              "subject": Parameter(str, "A part of the subject."),
+             {"sender": Parameter(str, "A substring of the sender, case-insensitive."),
+              "subject": Parameter(str, "A substring of the subject, case-insensitive."),
               "day": Parameter(str, "A day in UTC, such as 2026-03-01.", form="date"),
-              "label": Parameter(str, "What was said."),
-              "known": Parameter(bool, "Whether the truth is known."),
-              "differs": Parameter(str, f"Another filter says otherwise in this field: {', '.join(OTHER_FILTERS)}."),
-              "agrees": Parameter(str, "Another filter says the same in this field."),
-              "limit": Parameter(int, "How many.", 50, low=1, high=1000),
-              "before": Parameter(int, "Go on after this number; `next` of the page before.", low=1, high=2**53)}),
-    Endpoint("/v1/verdicts/{id}", "GET", "read", "One remembered verdict.", verdict, _REMEMBERED, "",
+              "label": Parameter(str, "The label of the verdict."),
+              "known": Parameter(bool, "Only verdicts with a correct label, or only those without."),
+              "differs": Parameter(str, f"The field of a filter with a different verdict: {', '.join(OTHER_FILTERS)}."),
+              "agrees": Parameter(str, "The field of a filter with the same verdict."),
+              "limit": Parameter(int, "The maximum number of verdicts.", 50, low=1, high=1000),
+              "before": Parameter(int, "Continue after this number: `next` of the last page.", low=1, high=2**53)}),
+    Endpoint("/v1/verdicts/{id}", "GET", "read", "Return one remembered verdict.", verdict, _REMEMBERED, "",
              {"id": _ID}),
-    Endpoint("/v1/verdicts/{id}/explanation", "GET", "read", "Why a remembered mail is judged as it is now.",
+    Endpoint("/v1/verdicts/{id}/explanation", "GET", "read", "Explain the current verdict on a remembered message.",
              explain_verdict, _with(_REMEMBERED, **_NOW, bias=_NUMBER, views=_VIEWS), "",
              {"id": _ID, "top": _TOP}),
-    Endpoint("/v1/verdicts/{id}/truth", "PUT", "teach", "Tell the truth about a verdict: its mail is learnt if it was "
-             "kept.", tell, _object(outcome=_words("learnt", "already", "moved", "noted", "waiting")), "",
+    Endpoint("/v1/verdicts/{id}/truth", "PUT", "teach", "Set the correct label of a verdict, and learn its message "
+             "if that is stored.", tell, _object(outcome=_words("learnt", "already", "moved", "noted", "waiting")), "",
              {"id": _ID, "as": _AS, "who": _WHO}),
-    Endpoint("/v1/verdicts/{id}/truth", "DELETE", "teach", "Take that back; what was learnt is as before.",
+    Endpoint("/v1/verdicts/{id}/truth", "DELETE", "teach", "Remove a verdict's correct label, and undo its lesson.",
              untell, _object(outcome=_words("forgotten", "moved", "already", "noted", "unknown")), "",
              {"id": _ID, "who": _WHO}),
-    Endpoint("/v1/comparison", "GET", "read", "Verdicts beside those that other filters wrote into the same mails.",
+    Endpoint("/v1/comparison", "GET", "read", "Compare verdicts with other filters' on the same messages.",
              comparison, _object(comparisons=_list(_COMPARISON))),
-    Endpoint("/v1/history", "GET", "read", "What was learnt, forgotten and set, the latest first.", history,
-             _object(rows=_list(_EVENT)), "", {"limit": Parameter(int, "How many rows.", 50, low=1, high=10_000)}),
-    Endpoint("/v1/versions", "GET", "read", "Versions of the model that one can go back to.", versions,
+    Endpoint("/v1/history", "GET", "read", "List lessons, forgotten lessons and settings, latest first.", history,
+             _object(rows=_list(_EVENT)), "", {"limit": Parameter(int, "The maximum number.", 50, low=1, high=10_000)}),
+    Endpoint("/v1/versions", "GET", "read", "List the versions of the model that can be restored.", versions,
              _object(versions=_list(_VERSION))),
-    Endpoint("/v1/difference", "GET", "read", "What changed from one version to a later one.", difference,
+    Endpoint("/v1/difference", "GET", "read", "Return the changes between two versions.", difference,
              _object(**{"from": _WHOLE, "to": _WHOLE}, learnt=_BY_CLASS, forgotten=_BY_CLASS, settings=_WHOLE,
                      messages=_WHOLE, rows=_list(_CHANGE)), "",
              {"from": _version("The earlier version."), "to": _version("The later one."),
-              "limit": Parameter(int, "How many messages are listed.", 100, low=1, high=10_000)}),
-    Endpoint("/v1/rollback", "POST", "admin", "Go back to a version; going back can be undone the same way.",
+              "limit": Parameter(int, "The maximum number of messages listed.", 100, low=1, high=10_000)}),
+    Endpoint("/v1/rollback", "POST", "admin", "Restore a version; a rollback can itself be rolled back.",
              rollback, _object(version=_WHOLE, undone=_WHOLE, model=_TEXT), "",
              {"version": _version("A number of /v1/versions or /v1/history."), "who": _WHO}),
-    Endpoint("/v1/calibrate", "POST", "admin", "Choose the threshold that keeps a promise on false alarms, or begin a "
-             "budget of them.", calibrate, {"type": "object"}, "calibration"),
-    Endpoint("/v1/erase", "POST", "admin", "Take mails out of the model, the journal and what is remembered, for good.",
+    Endpoint("/v1/calibrate", "POST", "admin", "Choose the threshold that keeps a promise on false alarms, or start "
+             "an alarm budget.", calibrate, {"type": "object"}, "calibration"),
+    Endpoint("/v1/erase", "POST", "admin", "Erase messages from model, journal and remembered verdicts, for good.",
              erase, _object(messages=_WHOLE, forgotten=_WHOLE, released=_WHOLE, rows=_WHOLE, remembered=_WHOLE),
              "messages", {"who": _WHO}),
-    Endpoint("/v1/people", "GET", "read", "Persons who have been taught something.", people,
+    Endpoint("/v1/people", "GET", "read", "List the people who have a layer.", people,
              _object(people=_list(_PERSON), next=_or_null(_TEXT)), "",
-             {"after": Parameter(str, "Go on after this name; `next` of the page before."),
-              "limit": Parameter(int, "How many.", 100, low=1, high=1000)}, for_all=True),
-    Endpoint("/v1/people/{person}", "DELETE", "admin", "Delete all that a person was taught, and what is remembered of "
+             {"after": Parameter(str, "Continue after this name: `next` of the previous page."),
+              "limit": Parameter(int, "The maximum number of people.", 100, low=1, high=1000)}, for_all=True),
+    Endpoint("/v1/people/{person}", "DELETE", "admin", "Delete a person's lessons, and the remembered verdicts on "
              "their mail.", forget_person, _object(person=_TEXT, layer=_FLAG, remembered=_WHOLE), "",
              {"person": Parameter(str, "The name.", required=True, pattern=NAME)}, for_all=True),
-    Endpoint("/v1/status", "GET", "read", "How the filter and the server are.", status, _STATUS),
+    Endpoint("/v1/status", "GET", "read", "Return the status of the filter and the server.", status, _STATUS),
 )  # fmt: skip
-"""The API; the routes and the OpenAPI document are made from it."""
+"""The API, from which the routes and the OpenAPI document are built."""

@@ -18,7 +18,7 @@ from surebayes.server.service import Service
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 
 MAX_DOCUMENTS = 1000
-"""Most documents in one request."""
+"""Maximum number of documents in one request."""
 
 ACCEPTED = "message/rfc822, text/plain or application/json"
 _CHARSET = re.compile(r'charset\s*=\s*"?([A-Za-z0-9._:-]{1,40})"?', re.IGNORECASE)

@@ -15,8 +15,8 @@ from surebayes.server.service import Service
 def check(request: Request, service: Service, role: str) -> Grant:
     """Return the grant of a request; refuse one without the required role, or forged by a foreign page.
 
-    Without tokens this machine may do everything and all others nothing; with tokens every request needs one, or a
-    client certificate, or a proxy that has signed its visitor on.
+    Without tokens, only this machine has access; with tokens, every request needs one, a client certificate, or a proxy
+    that has signed its visitor on.
     """
     check_source(request, service)
     granted = grant_of_sender(request, service)
@@ -31,7 +31,7 @@ def check_source(request: Request, service: Service) -> None:
     host = headers.get("host", "")
     origin = headers.get("origin")
     if origin is not None and not is_same_origin(origin, host):
-        raise _denied(service, 403, "origin", "Pages of other sites may not use this server (see Origin).")
+        raise _denied(service, 403, "origin", "Pages of other sites may not use this server (see the field Origin).")
     if service.tokens is None:
         if client is not None and not is_local((client.host, client.port)):
             raise _denied(service, 403, "address", "Only this machine may use this server. Start it with --tokens.")
@@ -97,9 +97,9 @@ def person(service: Service, grant: Grant, *asked: str | None) -> str | None:
 
 
 def check_for_all(service: Service, grant: Grant) -> None:
-    """Refuse a one-person grant for an endpoint that concerns all persons."""
+    """Refuse a one-person grant for an endpoint that concerns all people."""
     if grant.person is not None:
-        raise _denied(service, 403, "person", "This request needs a token that is not for one person.")
+        raise _denied(service, 403, "person", "This request concerns all people, but the token is for one person.")
 
 
 def _token(authorization: str, password: str) -> str:

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of endpoints."""
+"""The OpenAPI document, built from the table of endpoints."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _FRACTION = {"type": ["number", "null"], "exclusiveMinimum": 0, "exclusiveMaximu
 
 @cache
 def document(classes: tuple[str, ...] = ("ham", "spam"), persons: bool = True) -> dict[str, Any]:
-    """Return the OpenAPI document for a filter with these classes, with or without persons."""
+    """Return the OpenAPI document for a filter with these classes, with or without personal layers."""
     paths: dict[str, Any] = {}
     for endpoint in ENDPOINTS:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, classes, persons)
     json = {"application/json": {"schema": {"type": "object"}}}
-    paths["/healthz"] = {"get": _plain("Whether the process answers.", json, free=True)}
-    paths["/readyz"] = {"get": _plain("Whether the filter can judge.", json, free=True)}
+    paths["/healthz"] = {"get": _plain("Report that the process is alive.", json, free=True)}
+    paths["/readyz"] = {"get": _plain("Report whether the filter is ready to judge.", json, free=True)}
     text = {"text/plain": {"schema": {"type": "string"}}}
-    paths["/metrics"] = {"get": _plain("Numbers for Prometheus.", text)}
+    paths["/metrics"] = {"get": _plain("Return metrics for Prometheus.", text)}
     return {
         "openapi": "3.1.0",
         "info": {"title": "surebayes", "version": __version__, "description": "A filter with few false alarms."},
@@ -39,7 +39,7 @@ def document(classes: tuple[str, ...] = ("ham", "spam"), persons: bool = True) -
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "schemas": {"Problem": PROBLEM},
-            "responses": {"Problem": _problem("The request came to nothing.")},
+            "responses": {"Problem": _problem("The request failed.")},
         },
     }
 

@@ -1,4 +1,4 @@
-"""RFC 9457 problem details, made from the table of errors."""
+"""RFC 9457 problem details, built from the table of errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONTENT_TYPE = "application/problem+json"
 
 
 class HttpError(SurebayesError):
-    """An error with a status of its own in HTTP.
+    """An error with a specific HTTP status.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def problem(error: BaseException) -> Response:
     """Return the response for an error."""
     status = status_of(error)
     inside = status == 500 and not isinstance(error, SurebayesError)
-    detail = "An error inside surebayes; the log says which." if inside else str(error) or type(error).__name__
+    detail = "Internal error; see the server's log." if inside else str(error) or type(error).__name__
     return problem_response(status, detail, type(error).__name__)
 
 

@@ -95,11 +95,11 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self._in_head:
             if self._beside > MAX_HEAD:
-                self._refuse(431, f"The head of a request has at most {MAX_HEAD:,} bytes.")
+                self._refuse(431, f"The head of a request can have at most {MAX_HEAD:,} bytes.")
         elif self._body > self.most_body:
             self._refuse(413, f"The body is larger than {self.most_body:,} bytes.")
         elif self._since_body > MAX_HEAD or self._beside > 2 * MAX_HEAD + 8 * self._body:
-            self._refuse(431, "What is around the pieces of the body takes too many bytes.")
+            self._refuse(431, "The chunk headers and extensions of the body take too many bytes.")
 
     def on_message_begin(self) -> None:
         """Start the timer of a request that began in the same bytes as the end of the previous one."""
@@ -175,7 +175,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.pipeline or (answering and self._in_head):
             self._start_timer()  # the server is slow, not the client
         else:
-            self._refuse(408, f"No whole request came within {self.seconds:g} s.")
+            self._refuse(408, f"No complete request arrived within {self.seconds:g} s.")
 
     def _refuse(self, status: int, detail: str) -> None:
         """Send an error, and close a moment later: closing with unread bytes would discard the answer.
@@ -206,7 +206,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer a malformed request, in the form of every other problem."""
-        self._refuse(400, "This is no HTTP request.")
+        self._refuse(400, "This is not an HTTP request.")
 
 
 def _raw(answer: Any) -> bytes:

@@ -83,7 +83,7 @@ class _Connection:
             if begun is None:
                 before += len(data) + 5
                 if before > MOST_BEFORE:
-                    raise BadPacket(f"More than {MOST_BEFORE:,} bytes came before a mail.")
+                    raise BadPacket(f"More than {MOST_BEFORE:,} bytes arrived before the message.")
             if letter == b"O":
                 if self.terms is not None:
                     raise BadPacket("The mail server sent its offer twice.")
@@ -125,7 +125,7 @@ class _Connection:
         elif letter in b"CHMRTU":
             if letter == b"M":
                 self.recipients.clear()
-            elif letter == b"R" and len(self.recipients) < 2:  # two suffice: one verdict is for all
+            elif letter == b"R" and len(self.recipients) < 2:  # two are enough: several recipients share one verdict
                 self.recipients.add(milter.recipient_of(data[:NAME_BYTES]).lower())
             await self._send(packet(CONTINUE))
         else:
@@ -171,7 +171,7 @@ class _Connection:
         if action == "pass" or not judgement.cleans:
             return packet(ACCEPT)
         if action == "reject" and judgement.is_marked:
-            return milter.reject(b"This mail was judged to be " + ascii_line(judgement.verdict.label))
+            return milter.reject(b"This message was classified as " + ascii_line(judgement.verdict.label))
         packets = mail.removals() + b"".join(milter.add_header(name, value) for name, value in fields_of(judgement))
         if action == "quarantine" and judgement.is_marked:
             packets += milter.quarantine(b"surebayes: " + ascii_line(judgement.verdict.label))

@@ -62,7 +62,7 @@ def prove(
     try:
         mail, large = marked_mail(folder), marked_mail(folder, LARGE)
     except (OSError, Busy) as error:
-        yield Link("signed", False, f"no key to sign the mail with: {error}")
+        yield Link("signed", False, f"no key to sign the message: {error}")
         return
     context = None if certificate is None else _trusting(certificate)
     clients = {
@@ -96,17 +96,17 @@ def _round(
     word = "ham" if before[listener] >= REQUIRED else "spam"
     try:
         changed = teacher.teach(mail, word)
-        yield Link(f"{listener} learns", changed, "taken" if changed else "it says that nothing changed")
+        yield Link(f"{listener} learns", changed, "accepted" if changed else "it reports no change")
         try:
             for other, score in before.items():
                 moved = _within(seconds, _has_moved(clients[other], mail, score, word))
-                detail = "the verdict moved" if moved else f"the verdict is the same after {seconds:g} s"
+                detail = "the verdict changed" if moved else f"the verdict is the same after {seconds:g} s"
                 yield Link(f"{listener} to {other}", moved, detail)
         finally:
             forgotten = teacher.forget(mail)
-        yield Link(f"{listener} forgets", forgotten, "undone" if forgotten else "it says that nothing changed")
+        yield Link(f"{listener} forgets", forgotten, "undone" if forgotten else "it reports no change")
         back = _within(seconds, lambda: all(clients[other].points(mail) == score for other, score in before.items()))
-        yield Link(f"{listener} as before", back, "the verdict is back" if back else "the verdict stays moved")
+        yield Link(f"{listener} as before", back, "the verdict is restored" if back else "the verdict stays changed")
     except (OSError, ValueError, http.client.HTTPException) as error:
         yield Link(f"{listener} learns", False, str(error) or type(error).__name__)
 
@@ -140,7 +140,7 @@ def _trusting(certificate: str) -> ssl.SSLContext:
 
 
 class Client(ABC):
-    """A client of one listener, in the manner of a mail system.
+    """A client of one listener that acts like a mail system.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ class HttpClient(TeachingClient):
         return self._ask(f"/learn{word}", mail) == {"success": True}
 
     def forget(self, mail: bytes) -> bool:
-        """Send /v1/forget, for the person of the lesson if the server has persons."""
+        """Send /v1/forget, for the person of the lesson if the server has personal layers."""
         try:
             return self._ask(f"/v1/forget?user={TESTER}", mail)["outcome"] == "forgotten"
         except ValueError as error:

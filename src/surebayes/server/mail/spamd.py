@@ -142,7 +142,7 @@ def _read_header(request: Request, name: str, value: str) -> None:
 
 
 def check_length(request: Request, arrived: int) -> None:
-    """Refuse a message of another length than declared: half a message must not be returned as a whole one."""
+    """Refuse a message whose length isn't the declared one: half a message must not be returned as a whole."""
     if request.length is not None and request.length != arrived:
         raise BadRequest(f"(Content-Length mismatch: Expected {request.length} bytes, got {arrived} bytes)")
 
@@ -209,7 +209,9 @@ def report(judgement: Judgement) -> str:
     verdict, shown = judgement.verdict, judgement.points
     label = ascii_line(verdict.label).decode()
     lines = [
-        f"surebayes judged this mail: {label}" if judgement.marks else "surebayes says nothing about this mail",
+        f"surebayes classified this message as {label}"
+        if judgement.marks
+        else "surebayes gives no verdict on this message",
         f"Content analysis details:   ({shown:.1f} points, {REQUIRED:.1f} required)",
         "",
         " pts rule name              description",

@@ -22,7 +22,7 @@ from surebayes.server.options import Options
 from surebayes.server.tls import TlsFiles
 
 STARTS_A_MINUTE = 10
-"""Restarts of workers in a minute before the server gives up."""
+"""Restarts of workers per minute before the server gives up."""
 
 
 def serve(options: Options) -> int:
@@ -171,7 +171,7 @@ class _Workers:
             if len(self.starts) > STARTS_A_MINUTE:
                 self.log("error", "giving up", what=f"{STARTS_A_MINUTE} workers died within a minute")
                 return 70
-            self.log("warning", "worker died", what="another one takes its place")
+            self.log("warning", "worker died", what="replacing it")
             self._start()
         return 0
 

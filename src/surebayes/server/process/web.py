@@ -69,7 +69,7 @@ def _guarded(service: Service, role: str, handler: Granted) -> Handler:
 
 
 def _for_all(service: Service, handler: Handler) -> Granted:
-    """Admit only requests that may concern all persons."""
+    """Admit only requests that may concern all people."""
 
     async def checked(request: Request, grant: Grant) -> Response:
         guard.check_for_all(service, grant)

@@ -47,7 +47,7 @@ def run(options: Options, sockets: dict[str, list[socket.socket]], ready: Callab
     log = Log(options.log_level)
     log.take_over("uvicorn", "asyncio")
     service = Service(options, log)
-    # Present objects stay, and requests leave few cycles: a collection every 700 objects costs CPU
+    # Existing objects stay, and requests leave few cycles: collecting every 700 objects wastes CPU
     gc.freeze()
     gc.set_threshold(OBJECTS, 10, 10)
     try:

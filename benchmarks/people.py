@@ -1,12 +1,12 @@
-"""Cost of persons on a server: memory and CPU time of first and later lessons, in layers on one site.
+"""Cost of personal layers on a server: memory and CPU time of first and later lessons, on one site.
 
-    python benchmarks/persons.py [--persons 1000] [--open-layers 64] [--mails 6000]
+    python benchmarks/people.py [--persons 1000] [--open-layers 64] [--mails 6000]
 
-A site is trained on synthetic mails; a process then lends layers as `surebayes serve --users` does. Each person teaches
-one mail (a new layer), then another one (the layer opened again, where it was closed meanwhile), then has one judged.
-At last the site is taught between the lessons of persons, so that layers have to find its new tables. Memory is the
-growth of what the process has resident (RSS) above the site alone; CPU time is that of all threads; bytes on disk are
-blocks of the file system, for each person.
+A site is trained on synthetic mail; a process then opens layers like `surebayes serve --users`. Each person teaches one
+message (a new layer), then another one (the layer reopened if it was closed meanwhile), then has one judged. Finally
+the site is taught between the lessons of people, so that layers must find its new tables. Memory is the growth of the
+process's resident set (RSS) above the site alone; CPU time is that of all threads; bytes on disk are blocks of the file
+system per person.
 """
 
 import argparse
@@ -33,7 +33,7 @@ LESSONS_OF_SITE = 20
 
 
 def mail(number: int, words: list[str]) -> tuple[bytes, str]:
-    """Return a mail of about 1 kB, and its label."""
+    """Return a message of about 1 kB, and its label."""
     draw, label = random.Random(number), ("ham", "spam")[number % 2]
     text = [words[min(int(draw.paretovariate(0.6)), WORDS - 1)] for _ in range(150)]
     text += ["pills", "cheap"] if label == "spam" else ["lunch", "minutes"]
@@ -125,7 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--persons", type=int, default=1000)
     parser.add_argument("--open-layers", type=int, default=64, help="layers that stay open, as of `surebayes serve`")
-    parser.add_argument("--mails", type=int, default=6000, help="mails that the site is trained on")
+    parser.add_argument("--mails", type=int, default=6000, help="messages that the site is trained on")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     chosen = parser.parse_args()
     rows = measured(chosen.persons, chosen.open_layers, chosen.mails)
@@ -133,7 +133,7 @@ def main() -> None:
         print(json.dumps(rows))
         return
     table = Table(
-        title=f"{chosen.persons:,} persons on a site of {chosen.mails:,} mails, {chosen.open_layers} layers open"
+        title=f"{chosen.persons:,} people on a site of {chosen.mails:,} messages, {chosen.open_layers} layers open"
     )
     for name in rows[0]:
         table.add_column(name, justify="left" if name == "stage" else "right")
