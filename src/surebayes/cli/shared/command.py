@@ -145,7 +145,16 @@ class Person:
             self.folder = own_folder(users, name) if means == OWN else folder_of(users, name)
 
 
-class Command(click.Command):
+class _WithHelp(click.Command):
+    """A command with -h and --help in any context: click keeps the help option that it made in the first one."""
+
+    context_class = _Context
+
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        return list(HELP)
+
+
+class Command(_WithHelp):
     """A command with examples and with options whose defaults are settings.
 
     Parameters
@@ -163,8 +172,6 @@ class Command(click.Command):
     arguments : mapping from str to str
         A sentence about each argument, by its metavar.
     """
-
-    context_class = _Context
 
     def __init__(
         self,
@@ -310,11 +317,10 @@ class Lazily(dict[str, click.Command]):
         return self[name] if name in self else default  # noqa: SIM401 - dict.get would not import it
 
 
-class Group(click.Group):
+class Group(_WithHelp, click.Group):
     """Commands of commands (`corpora list`), and the overview in sections."""
 
     command_class = Command
-    context_class = _Context
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Find a command; for another program's word, suggest the corresponding command."""
@@ -338,11 +344,10 @@ class Group(click.Group):
         return sorted(self.commands, key=lambda name: (order.index(name) if name in order else len(order), name))
 
 
-class Subgroup(click.Group):
+class Subgroup(_WithHelp, click.Group):
     """A command that is a group of commands."""
 
     command_class = Command
-    context_class = _Context
 
 
 def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> Callable[[Any], Any]:
