@@ -43,9 +43,10 @@ class PublishedFigure:
     setting: str = ""
 
     def cell(self) -> str:
-        """Return our figure, with the published one in parentheses."""
-        ours = "-" if self.ours is None else shown(self.ours)
-        return ours if self.published is None else f"{ours} ({shown(self.published)})"
+        """Return our figure, with the published one in parentheses; the published one alone without the corpus."""
+        figures = [] if self.ours is None else [shown(self.ours)]
+        figures += [] if self.published is None else [f"({shown(self.published)})"]
+        return " ".join(figures) or "-"
 
 
 @dataclass(frozen=True, slots=True)

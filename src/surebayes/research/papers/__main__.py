@@ -11,6 +11,7 @@ from pathlib import Path
 
 from surebayes.research import papers
 from surebayes.research.laboratory.options import options_of, parsed_options
+from surebayes.research.papers.pages import pages
 
 
 def parser() -> argparse.ArgumentParser:
@@ -43,22 +44,6 @@ def item_of(arguments: argparse.Namespace) -> str | None:
     if arguments.table is not None:
         return f"table {arguments.table}"
     return f"figure {arguments.figure}" if arguments.figure is not None else arguments.item
-
-
-def pages(results: Sequence[papers.Result], plots: str) -> dict[str, str]:
-    """Return a Markdown page of each paper's results; `plots` is the folder of their plots, relative to the pages."""
-    written = {}
-    for paper in dict.fromkeys(result.paper for result in results):
-        lines = [
-            f"# {papers.title(paper)}",
-            "",
-            "Each cell is our figure, with the published one in parentheses. Written by",
-            "`python -m surebayes.papers --all --pages docs/reproduction`; don't edit.",
-            "",
-        ]
-        shown = [papers.as_markdown(result, plots) for result in results if result.paper == paper]
-        written[paper] = "\n".join(lines + [text.replace("### ", "## ", 1) for text in shown])
-    return written
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -388,15 +388,11 @@ def _summary(
 
 
 TRIED = (
-    "The paper names neither token rule nor cut-off nor UM's smoothing. Thirteen combinations of token rule, stems and "
-    "cut-off were compared with these figures in view, most with three smoothings and two priors. With smoothing .001 "
-    "and the fitted prior UM's MicroF1 ranged from .694 to .731.",
-    "Nor does it name theta, or an estimate of p(w|c) in the probability ratio. These too were taken with the figures "
-    "in view, from about 270 settings: theta from .001 to .1; shares of documents, of their terms and of tokens with "
-    "several smoothings, Poisson means; tokens; break-even with as many assigned as are positive, at the nearest "
-    "crossing, with interpolated precision, and the best F1. The one shown keeps both orders, as it does for any theta "
+    "The paper names neither token rule nor cut-off, UM's smoothing, theta nor the estimate of p(w|c) in the "
+    "probability ratio. They were chosen with these figures in view: 13 combinations of token rule, stems and cut-off, "
+    "and about 270 settings of theta, estimates and break-even rules. The one shown keeps both orders, as it does for any theta "
     "from .005 to .009.",
-    "With words of two letters or more that occur twice, ratio=documents and theta=.003 (the classifier's defaults) UM "
+    "With the classifier's defaults (words of two letters or more that occur twice, ratio=documents, theta=.003) UM "
     "has .713/.342, PNB .777/.462, PNB-IG .809/.602, PNB-CHI .821/.622, PNB-PrR .829/.578, PNB* .837/.624: as near, "
     "but by MacroF1 PNB-PrR is below PNB-IG.",
 )
