@@ -28,8 +28,8 @@ PUBLIC = ("cluster", "corpora", "metrics", "papers", "streams", "synthetic")
 LIMITS = {
     "modules with one importer": 53,
     "classes that make up Filter": 1,
-    "modules entered by filter": 22,
-    "modules entered by learn": 35,
+    "modules entered by filter": 18,
+    "modules entered by learn": 34,
     "modules entered by train": 64,
     "modules entered by Filter.judge": 19,
     "modules entered by HTTP classify": 40,
@@ -80,13 +80,14 @@ def loaded_by_name(path: Path, known: dict[str, Path]) -> set[str]:
 
 
 def single_importers(graph: dict[str, set[str]], known: dict[str, Path]) -> list[str]:
-    """Return the modules that exactly one other module imports; packages don't count.
+    """Return the modules that exactly one other module imports; packages and the generated version don't count.
 
     Modules that the package or the command line loads by their names, those that a public module gives on, and the
     console command's have users outside of the graph.
     """
     importers: dict[str, set[str]] = defaultdict(set)
-    importers["surebayes._entry"].add("users")
+    for name in ("surebayes._entry", "surebayes._version"):
+        importers[name].add("users")
     for package in ("surebayes", "surebayes.cli"):
         for name in loaded_by_name(known[package], known):
             importers[name] |= {package, "users"}
@@ -158,8 +159,12 @@ def command(*arguments: str, stdin: bytes = b"") -> Callable[[], Any]:
 
 
 def requests(folder: str) -> dict[str, set[str]]:
-    """Run one request of each kind on a small filter, twice where a first one loads modules."""
+    """Run one request of each kind on a small filter, twice where a first one loads modules.
+
+    Single mails are such that the kernel reads alone, as it does nineteen in twenty.
+    """
     from surebayes import Filter, synthetic
+    from surebayes.mail.plain import read_messages
 
     recorder = Recorder()
     recorder.install()
@@ -172,6 +177,7 @@ def requests(folder: str) -> dict[str, set[str]]:
     model, found = f"{folder}/filter", {}
     command("train", "-m", f"{folder}/first", *sides)()
     found["train"] = recorder.entered(command("train", "-m", model, *sides))
+    mails = [mail for mail, read in zip(mails, read_messages(mails, 0, 0, False, False)) if read is not None]
     more = [mail + f"\n{i} more".encode() for i, mail in enumerate(mails[:4])]
     paths = [Path(folder, f"{i}.eml") for i in range(2)]
     for path, mail in zip(paths, more):

@@ -93,10 +93,6 @@ class ExactSums:
         """Convert sums in this table's unit to floats."""
         return np.asarray(sums * 2.0**-self.bits, np.float64)
 
-    def real_totals(self) -> FloatArray:
-        """Return the sum of each row as a float."""
-        return np.array([t / (1 << self.bits) for t in self.totals])
-
     def plus(self, other: ExactSums, in_place: bool = False) -> ExactSums:
         """Add another table; OverflowError, with nothing changed, if a sum would not fit."""
         return canonical_sums(_combine(*in_one_unit(self, other), 1, in_place))

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from surebayes.pool.weights import PoolWeights
 
-OWN_WEIGHT = 50
-"""Weight of a layer's document; from 10 to 200 the choice makes little difference, see docs/layers.md."""
 MOST_WEIGHT = 1000
 
 

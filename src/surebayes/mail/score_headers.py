@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from surebayes.mail.headers import Headers
 
-KNOWN_HEADERS = ("X-Spam-Status", "X-Spamd-Result", "X-Bogosity", "X-Spam-Score")
-"""Header fields of known format; for any other, the first number is the score."""
 _MOST = 1 << 20  # bytes of a header block that are read
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"

@@ -159,12 +159,10 @@ class Engine:
         which: "Numbers | None" = None,
         copied: int = 0,
         copies: int = 0,
-        known: "list[Numbers] | None" = None,
     ) -> Numbers:
         """Score documents by every expert, `which` of the rows or all: (documents, contrasts, experts).
 
-        With `copies`, as if each document had been learnt that many more times as class `copied`. The buffers `known`,
-        from `known_places`, receive the number of learnt terms of each document in each view.
+        With `copies`, as if each document had been learnt that many more times as class `copied`.
         """
         n = len(rows[0]) if which is None else len(which)
         out = real_zeros(n * len(self.contrasts) * self.n_experts)
@@ -174,8 +172,7 @@ class Engine:
         def ask(v: int) -> None:
             first = sum([len(others) for others in experts[:v]])
             with DamageAsBadModel():
-                places = None if known is None else known[v]
-                _kernel.score(rows[v], sums[v], experts[v], contrasts, out, first, which, copied, copies, places)
+                _kernel.score(rows[v], sums[v], experts[v], contrasts, out, first, which, copied, copies)
 
         self.on_each_view(ask, n)
         return out
@@ -189,31 +186,9 @@ class Engine:
             raise BadModel(f"The model is damaged: {error}. Restore it from a copy.") from None
         return out
 
-    def scores(self, rows: "list[Rows]", known: "list[Numbers] | None" = None) -> Numbers:
-        """Score documents: (documents, contrasts); `known` as for `opinions`."""
-        return self.weighed(self.opinions(rows, known=known))
-
-    def known_places(self, documents: int) -> "list[Numbers]":
-        """Return buffers for numbers of learnt terms: for each view one number per document."""
-        return [ints([0] * documents) for _ in self.views]
-
-    def known_terms(self, rows: "list[Rows]", d: int = 0) -> "list[int]":
-        """Return for each view the number of a document's terms that were ever learnt.
-
-        Examples
-        --------
-        >>> from surebayes.pool.specs import views_of
-        >>> engine = Engine("text", views_of("words", "text"), 2)
-        >>> engine.learn(engine.cut(["cheap pills"]), ints([1]))
-        >>> [engine.known_terms(engine.cut([text])) for text in ("pills, cheap", "pills for lunch", "")]
-        [[2], [1], [0]]
-        """
-        with DamageAsBadModel():
-            ones = [batch if len(batch) == 1 else batch.of(d) for batch in rows]
-            return [
-                one.indptr[1] - _kernel.lesson_alive(one, sums.stack, self.classes, 0, False)
-                for one, sums in zip(ones, self.sums)
-            ]
+    def scores(self, rows: "list[Rows]") -> Numbers:
+        """Score documents: (documents, contrasts)."""
+        return self.weighed(self.opinions(rows))
 
     # ---- learning
 

@@ -56,7 +56,6 @@ class PlainText(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> PlainText:
         """Learn nothing."""
-        self.n_documents_ = len(X)
         return self
 
     def transform(self, X: Sequence[Any]) -> list[str]:

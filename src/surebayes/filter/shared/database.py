@@ -359,15 +359,6 @@ def last_row(connection: BoundedConnection, journal: int) -> int:
     return 0 if found is None else int(found[0])
 
 
-def last_rows(connection: BoundedConnection, numbers: Sequence[int]) -> dict[int, int]:
-    """Return the number of the last row of some journals."""
-    query = (
-        "SELECT j, coalesce((SELECT seq FROM surebayes.events WHERE journal = j ORDER BY seq DESC LIMIT 1), 0) "
-        "FROM unnest(%s::integer[]) j"
-    )
-    return {int(journal): int(seq) for journal, seq in connection.execute(query, (list(numbers),))}
-
-
 def facts(connection: BoundedConnection, journal: int) -> dict[str, str]:
     """Return the facts about a journal; of several values of a name the last one holds."""
     query = "SELECT name, value FROM surebayes.facts WHERE journal = %s ORDER BY number"

@@ -93,12 +93,6 @@ def _postings(rows: Iterable[Any]) -> set[tuple[str, int]]:
     return {(word, number) for number, sender, subject in rows for word in {*words_of(sender), *words_of(subject)}}
 
 
-def is_complete(database: Database) -> bool:
-    """Whether the index covers every verdict."""
-    covered = _covered(database)
-    return covered is not None and not _missing(database, covered)
-
-
 def forget(database: Database, which: str, values: tuple[Any, ...]) -> None:
     """Delete the words of verdicts; call it in a transaction, before the verdicts are deleted.
 

@@ -104,7 +104,6 @@ typedef struct {
     size_t n_contrasts, n_experts, stride;
     Expert *experts;
     double *out;
-    int64_t *known; /* for each document the number of known columns, or NULL */
     /* the document: its columns with documents */
     int32_t *counts, *more;
     uint32_t *all;
@@ -501,8 +500,6 @@ static inline void score_documents(Scoring *q, const size_t classes)
                 gather_from_file(q, d, classes, 0);
         } else
             gather_from_stack(q, d);
-        if (q->known)
-            q->known[i] = (int64_t)q->n;
         if (q->together && !q->wrong)
             opinions_together(q, length, out);
         for (size_t k = 0; k < q->n_contrasts && !q->wrong && !q->together; k++)
@@ -604,12 +601,12 @@ static int open_experts(Scoring *q, Buffers *buffers, PyObject *experts, size_t 
     return 0;
 }
 
-static int check_scoring(Scoring *q, size_t n_out, size_t n_known, Py_ssize_t first, size_t width)
+static int check_scoring(Scoring *q, size_t n_out, Py_ssize_t first, size_t width)
 {
     size_t cells = q->rows.n_which * q->n_contrasts;
     q->stride = cells ? n_out / cells : 0;
     int good = first >= 0 && q->n_contrasts > 0 && n_out == cells * q->stride &&
-               (!cells || (size_t)first + q->n_experts <= q->stride) && (!q->known || n_known == q->rows.n_which);
+               (!cells || (size_t)first + q->n_experts <= q->stride);
     for (size_t k = 0; good && k < q->n_contrasts; k++)
         good = q->contrasts[k] < (int64_t)q->classes;
     good = good && q->copies >= 0 && q->copies <= 1000000 && q->copied >= 0 && q->copied < (int64_t)q->classes;
@@ -663,7 +660,7 @@ static void close_scoring(Scoring *q)
 }
 
 const char score_doc[] =
-    "score(rows, sums, experts, contrasts, out, first=0, which=None, copied=0, copies=0, known=None)\n--\n\n"
+    "score(rows, sums, experts, contrasts, out, first=0, which=None, copied=0, copies=0)\n--\n\n"
     "Compute the experts' opinions on documents, for each contrast of classes. One document is a batch of "
     "one.\n\n"
     "rows: indptr, columns and times of the documents. sums: stack (a list of (table, weight), whose "
@@ -672,28 +669,26 @@ const char score_doc[] =
     "`counted` of a second stage. contrasts: the classes (int64; the scores of negative ones stay "
     "unchanged). out: (documents, contrasts, any number) float64, filled from place `first` on. which: "
     "the selected documents, int64. copied, copies: class and number of additional copies of each "
-    "document. known: int64, filled with the number of each document's columns with documents.";
+    "document.";
 PyObject *pool_score(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"rows",  "sums",   "experts", "contrasts", "out", "first",
-                            "which", "copied", "copies",  "known",     NULL};
-    PyObject *rows, *sums, *experts, *contrasts, *out, *which = Py_None, *known = Py_None;
+    static char *names[] = {"rows", "sums", "experts", "contrasts", "out", "first", "which", "copied", "copies", NULL};
+    PyObject *rows, *sums, *experts, *contrasts, *out, *which = Py_None;
     Py_ssize_t first = 0;
     long long copied = 0, copies = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!OO|nOLLO:score", names, &rows, &sums, &PyList_Type, &experts,
-                                     &contrasts, &out, &first, &which, &copied, &copies, &known))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!OO|nOLL:score", names, &rows, &sums, &PyList_Type, &experts,
+                                     &contrasts, &out, &first, &which, &copied, &copies))
         return NULL;
     Buffers *buffers = calloc(1, sizeof *buffers);
     if (!buffers)
         return PyErr_NoMemory();
     Scoring q = {.state = PyModule_GetState(module), .copied = copied, .copies = copies};
-    size_t n_out = 0, n_known = 0, width = 0;
+    size_t n_out = 0, width = 0;
     int good = rows_open(&q.rows, buffers, rows, which, INT32_MAX) == 0 && open_stack(&q, buffers, sums, &width) == 0 &&
                (q.contrasts = buffers_add(buffers, contrasts, 8, 0, &q.n_contrasts, "contrasts")) &&
                open_experts(&q, buffers, experts, &width) == 0 &&
                (q.out = buffers_add(buffers, out, 8, 1, &n_out, "out")) &&
-               (known == Py_None || (q.known = buffers_add(buffers, known, 8, 1, &n_known, "known"))) &&
-               check_scoring(&q, n_out, n_known, first, width) == 0 && make_room(&q) == 0;
+               check_scoring(&q, n_out, first, width) == 0 && make_room(&q) == 0;
     if (good) {
         PyThreadState *thread = release_gil(q.rows.n_which, q.rows.total);
         if (q.classes == 2)

@@ -227,7 +227,6 @@ def score(
     which: Buffer | None = None,
     copied: int = 0,
     copies: int = 0,
-    known: Buffer | None = None,
 ) -> None:
     """Compute the experts' opinions on documents, for each contrast of classes. One document is a batch of one.
 
@@ -251,21 +250,15 @@ def score(
         The selected documents.
     copied, copies : int
         The class, and the number, of additional copies of each document.
-    known : buffer of int64, optional
-        The output for the number of each document's columns with documents.
     """
     classes, scores = cast(contrasts, "q"), cast(out, "d")
     indptr, times = cast(rows.indptr, "q"), None if rows.times is None else cast(rows.times, "I")
     documents = list(documents_of(rows, which))
     stride = len(scores) // max(len(documents) * len(classes), 1)
-    alive = None if known is None else cast(known, "q")
-    fits = classes and len(scores) == stride * len(documents) * len(classes)
-    if not fits or (alive is not None and len(alive) != len(documents)):
+    if not classes or len(scores) != stride * len(documents) * len(classes):
         raise ValueError("columns, contrasts, experts, copies and out have inconsistent sizes")
     for i, (d, columns) in enumerate(documents):
         counts = counts_of(sums, columns, copied, copies)
-        if alive is not None:
-            alive[i] = sum(any(count) for count in counts)
         at = i * len(classes) * stride + first
         for k, c in enumerate(classes):
             if c < 0:

@@ -390,8 +390,8 @@ def _summary(
 TRIED = (
     "The paper names neither token rule nor cut-off, UM's smoothing, theta nor the estimate of p(w|c) in the "
     "probability ratio. They were chosen with these figures in view: 13 combinations of token rule, stems and cut-off, "
-    "and about 270 settings of theta, estimates and break-even rules. The one shown keeps both orders, as it does for any theta "
-    "from .005 to .009.",
+    "and about 270 settings of theta, estimates and break-even rules. The one shown keeps both orders, as it does for "
+    "any theta from .005 to .009.",
     "With the classifier's defaults (words of two letters or more that occur twice, ratio=documents, theta=.003) UM "
     "has .713/.342, PNB .777/.462, PNB-IG .809/.602, PNB-CHI .821/.622, PNB-PrR .829/.578, PNB* .837/.624: as near, "
     "but by MacroF1 PNB-PrR is below PNB-IG.",
