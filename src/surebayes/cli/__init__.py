@@ -49,6 +49,7 @@ commands.commands = Lazily(
     history="history rollback",
     doctor="doctor",
     status="status",
+    stats="stats",
     upkeep="rebuild erase",
     verify="verify",
     config="config",

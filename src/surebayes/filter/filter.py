@@ -1785,6 +1785,51 @@ class Filter:
         done = upkeep.erase(self._session, message_ids, documents, lesson)
         return {**done, "remembered": self.erase_remembered(documents=documents, message_ids=message_ids)}
 
+    def telling_terms(
+        self,
+        top: int = 12,
+        views: Sequence[str] | None = None,
+        progress: Callable[[str, int, int | None], None] | None = None,
+    ) -> dict[str, Any]:
+        r"""Return the terms that tell most about the class of a document, with the numbers of lessons that have them.
+
+        Terms are ranked by the mutual information of their presence and the class. They are counted again, exactly, in
+        the content that the journal keeps; lessons without content are left out. Those of a layer's base don't count.
+
+        Parameters
+        ----------
+        top : int, default=12
+            The maximum number of terms of each view and kind.
+        views : sequence of str, optional
+            The names of views; all by default.
+        progress : callable, optional
+            Called with a step, its documents so far, and their number.
+
+        Returns
+        -------
+        dict
+            "lessons": the number of lessons; "with_content": the number that was counted; "documents": these by class;
+            "terms": for each term its "view", "kind" ("header", "word" or "bytes"), "term", "label" (the class that it
+            speaks for), "information" in bits, and "documents" by class.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from surebayes import Filter
+        >>> with tempfile.TemporaryDirectory() as folder, Filter.create(f"{folder}/f", model="words") as filter:
+        ...     lessons = [("Cheap pills", "spam"), ("Cheap watches", "spam"), ("Lunch?", "ham"), ("Minutes", "ham")]
+        ...     _ = [filter.teach(f"Subject: hello\n\n{text}", label) for text, label in lessons]
+        ...     found = filter.telling_terms(top=1)
+        >>> found["documents"]
+        {'ham': 2, 'spam': 2}
+        >>> [(row["term"], row["label"], row["documents"], row["information"]) for row in found["terms"][-1:]]
+        [('cheap', 'spam', {'ham': 0, 'spam': 2}, 1.0)]
+        """
+        from surebayes.filter.telling_terms import telling_terms
+
+        some = None if views is None else [plain_text(name, "a view") for name in several(views, "views", "view")]
+        return telling_terms(self._session, plain_whole(top, "top"), some, progress)
+
     def lesson_digest(self) -> dict[str, Any]:
         """Return a digest of all lessons: filters with equal digests have learnt the same documents and count alike.
 

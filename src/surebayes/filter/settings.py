@@ -166,7 +166,7 @@ SETTINGS = _settings(
     Setting("who", str, None, options.WHO.about),
     Setting("weights", str, "auto", "How `tune` weighs experts; auto: by reliability for mail, by a stack for text.",
             ("auto", "reliability", "stack", "equal"), of_model=True),
-    Setting("top", int, 12, "Terms per view that `explain` shows.", low=1),
+    Setting("top", int, 12, "Terms per view that `explain` and `stats` show.", low=1),
     Setting("feedback", str, "immediate", "When `trec` reveals labels.", ("immediate", "delayed", "partial")),
     Setting("delay", int, 500, "The mean delay of delayed feedback, in messages.", low=1),
     Setting("share", float, 0.5, "The share of labels that partial feedback reveals.", low=0, high=1),
