@@ -32,7 +32,7 @@ LIMITS = {
     "modules entered by learn": 34,
     "modules entered by train": 64,
     "modules entered by Filter.judge": 19,
-    "modules entered by HTTP classify": 40,
+    "modules entered by HTTP classify": 38,
     "siblings that import each other": 0,
 }
 
@@ -161,7 +161,7 @@ def command(*arguments: str, stdin: bytes = b"") -> Callable[[], Any]:
 def requests(folder: str) -> dict[str, set[str]]:
     """Run one request of each kind on a small filter, twice where a first one loads modules.
 
-    Single mails are such that the kernel reads alone, as it does nineteen in twenty.
+    Single messages are such that the kernel reads alone, as it does nineteen in twenty.
     """
     from surebayes import Filter, synthetic
     from surebayes.mail.plain import read_messages
@@ -200,8 +200,9 @@ def _classify(recorder: Recorder, model: str, mails: list[bytes]) -> set[str]:
     options = importlib.import_module(_home("Options", "surebayes.server"))
     serving = service.Service(options.Options(model, log_level="error"))
 
+    transport = httpx.ASGITransport(http.application(serving), client=("127.0.0.1", 1))
+
     async def ask(mail: bytes) -> None:
-        transport = httpx.ASGITransport(http.application(serving), client=("127.0.0.1", 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             answer = await client.post("/v1/classify", content=mail, headers={"Content-Type": "message/rfc822"})
             assert answer.status_code == 200, answer.text
