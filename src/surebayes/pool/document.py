@@ -214,8 +214,7 @@ def limits_of(views: "Sequence[ViewSpec]") -> "dict[str, int]":
 
     Examples
     --------
-    >>> from surebayes.pool.specs import MAIL
-    >>> limits_of(MAIL)
+    >>> limits_of([ViewSpec("bytes", "raw", "bytes", 4, 4), ViewSpec("words", "text", "word", 1, 1)])
     {'raw': 3000, 'text': 20000}
     """
     limits: dict[str, int] = {}

@@ -26,7 +26,7 @@ from surebayes.errors import (
 )
 from surebayes.filter.shared import schema
 from surebayes.filter.shared.address import checked_url, without_password
-from surebayes.filter.store.events import NAMES, Row
+from surebayes.filter.store.events import COLUMNS, NAMES, Row
 
 try:
     import psycopg
@@ -57,6 +57,8 @@ _MISTAKEN = (
     "Servname not supported",
     "invalid connection option",
 )
+_OURS = ("42601", "42883", "42P02", "42P18", "42804")
+"""Codes of mistakes in a query: its syntax, functions, parameters and types."""
 
 Result = TypeVar("Result")
 
@@ -138,7 +140,7 @@ def forget_failures() -> None:
 
 @contextlib.contextmanager
 def named_errors(url: str) -> Iterator[None]:
-    """Translate errors of the database into ours, without the password."""
+    """Translate errors of the database into ours, without the password; mistakes in our queries stay as they are."""
     try:
         yield
     except psycopg.Error as error:
@@ -165,6 +167,8 @@ def _translated(error: psycopg.Error, url: str) -> Exception:
         return PermissionError(f"{where} refuses: {text}. Check user, password and database of the URL.")
     if not code and any(mark in text for mark in _MISTAKEN):
         return BadConfig(f"{where} is not a URL that PostgreSQL understands: {text}.")
+    if code in _OURS or (not code and isinstance(error, (psycopg.ProgrammingError, psycopg.DataError))):
+        return error
     if not code or code.startswith(("08", "57")) or isinstance(error, psycopg.OperationalError):
         return JournalAway(f"{where} can't be reached: {text}. Try again when it is back.")
     if code == "23505":
@@ -305,9 +309,8 @@ _COPY = sql.SQL("COPY surebayes.events ({}) FROM STDIN (FORMAT BINARY)").format(
 _SELECT = sql.SQL("SELECT {} FROM surebayes.events WHERE journal = %s AND seq >= %s ORDER BY seq LIMIT %s").format(
     sql.SQL(", ").join([sql.Identifier(name) for name in NAMES])
 )
-_SQL_TYPES = ["int4", *[{"TEXT": "text", "REAL": "float8", "BLOB": "bytea"}.get(kind, "int8") for kind in (
-    "INTEGER", "TEXT", "TEXT", "TEXT", "INTEGER", "REAL", "TEXT", "INTEGER", "INTEGER", "INTEGER", "BLOB", "INTEGER",
-    "BLOB")]]  # fmt: skip
+_BINARY = {"INTEGER": "int8", "TEXT": "text", "REAL": "float8", "BLOB": "bytea"}
+_SQL_TYPES = ["int4", *[_BINARY[column.declared.split()[0]] for column in COLUMNS]]
 
 
 def journal_number(connection: BoundedConnection, name: str, make: bool = False) -> int | None:
