@@ -8,10 +8,8 @@ from dataclasses import replace
 from surebayes.research import papers
 from surebayes.research.laboratory.report import PublishedFigure, Result, as_markdown, settings_of
 
-AUC = ", AUC"
-"""End of the name of a table of AUCs by class. A page has one for each corpus, at its end."""
-RULES = ", token rules by ten-fold accuracy on training documents"
-"""End of the name of a table that pages leave out."""
+BESIDE = (", token rules by ten-fold accuracy on training documents", ", standard deviation")
+"""Ends of names of tables that pages leave out."""
 
 
 def pages(results: Sequence[Result], plots: str) -> dict[str, str]:
@@ -32,27 +30,34 @@ def pages(results: Sequence[Result], plots: str) -> dict[str, str]:
 
 
 def shortened(results: Sequence[Result]) -> list[Result]:
-    """Return the results of a paper, with each table and each setting in one of them only."""
+    """Return the results of a paper without repetition: each table and each setting once.
+
+    Tables without a published figure are left out where a plot shows them.
+    """
     kept: list[Result] = []
-    settings: dict[str, str] = {}
-    auc: list[PublishedFigure] = []
+    items: dict[str, str] = {}
     for result in results:
-        auc += [replace(record, setting="") for record in result.records if record.corpus.endswith(AUC)]
-        records = [record for record in result.records if not record.corpus.endswith((AUC, RULES))]
-        notes = list(result.notes)
-        if any(record.corpus.endswith(RULES) for record in result.records):
-            notes.insert(0, "The figures of all token rules are in `results.json`.")
+        records = [replace(record, setting="") for record in result.records if not left_out(record, result)]
         if holder := _holder(records, [other for other in results if other is not result]):
-            records, notes = [], [f"The figures are in {holder.item}."]
-        known = [setting for setting in settings_of(replace(result, records=records)) if setting in settings]
-        if known:
-            notes.insert(0, f"Setting: as in {' and '.join(dict.fromkeys(map(settings.__getitem__, known)))}.")
-        settings |= {record.setting: result.item for record in records if record.setting not in settings}
-        records = [replace(record, setting="") if record.setting in known else record for record in records]
-        kept.append(replace(result, records=records, notes=notes))
-    if auc:
-        kept.append(Result(results[0].paper, "classes", "AUC of each classifier", auc))
+            kept.append(replace(result, records=[], notes=[f"The figures are in {holder.item}."]))
+            continue
+        settings = settings_of(result)
+        notes = [f"Setting: {setting}." for setting in settings if setting not in items]
+        if known := dict.fromkeys(items[setting] for setting in settings if setting in items):
+            notes.append(f"Setting: as in {' and '.join(known)}.")
+        if len(records) < len(result.records):
+            notes.append("Further figures are in `results.json`.")
+        items = dict.fromkeys(settings, result.item) | items
+        kept.append(replace(result, records=records, notes=notes + list(result.notes)))
     return kept
+
+
+def left_out(record: PublishedFigure, result: Result) -> bool:
+    """Return whether a page leaves the figure to its plot and ``results.json``."""
+    if record.corpus.endswith(BESIDE):
+        return True
+    published = any(other.published is not None for other in result.records if other.corpus == record.corpus)
+    return bool(result.plots) and not published
 
 
 def _holder(records: Iterable[PublishedFigure], others: Iterable[Result]) -> Result | None:
