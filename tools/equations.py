@@ -65,16 +65,6 @@ def sections(paper: str) -> dict[int, str]:
     return anchors
 
 
-def links() -> str:
-    """Return a line for each paper, with a link to each of its equations, for a page beside theirs."""
-    lines = []
-    for paper, (_, count) in PAPERS.items():
-        page, anchors = Path(page_of(paper)).name, sections(paper)
-        cited = " ".join(f"[({equation})]({page}#{anchors[equation]})" for equation in range(1, count + 1))
-        lines.append(f"- {paper}: {cited}")
-    return "\n".join(lines)
-
-
 def linked(html: str, up: str = "../") -> str:
     """Turn each citation in the HTML of a docstring into a link to the equation on the page of its paper.
 
@@ -99,8 +89,11 @@ def markdown() -> str:
     for paper, (title, count) in PAPERS.items():
         lines += [f"## {paper}: {title}", "", "| equation | where |", "|---|---|"]
         places, anchors = found()[paper], sections(paper)
+        rows: dict[tuple[str, str], list[str]] = {}
         for equation in range(1, count + 1):
             where = ", ".join(f"`{module}.{name}`" for module, name in places.get(equation, []))
-            lines.append(f"| [({equation})]({page_of(paper)}#{anchors[equation]}) | {where} |")
+            rows.setdefault((anchors[equation], where), []).append(f"({equation})")
+        for (anchor, where), cited in rows.items():
+            lines.append(f"| [{' '.join(cited)}]({page_of(paper)}#{anchor}) | {where} |")
         lines.append("")
     return "\n".join(lines)

@@ -124,7 +124,8 @@ def test_every_setting_is_documented_and_used():
     page = PAGE.read_text(encoding="utf-8")
     used = {parameter.name for command in LEAVES.values() for parameter in command.params}
     for name, setting in SETTINGS.items():
-        assert f"| `{name}` | `{setting.variable}` |" in page
+        assert f"| `{name}` |" in page
+        assert setting.variable == f"SUREBAYES_{name.upper()}"
         assert name in used, name
 
 

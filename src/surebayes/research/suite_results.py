@@ -301,11 +301,30 @@ def markdown(results: Sequence[SuiteResult]) -> str:
     pieces = []
     for title, columns, lines in tables(results):
         rows = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
-        for best, (system, *cells) in lines:
+        for best, (system, *cells) in _joined(lines):
             named = f"**{system}**" if best else system
             rows.append(f"| {' | '.join([named, *(cell.replace('|', chr(92) + '|') for cell in cells)])} |")
         pieces.append(f"### {title}\n\n" + "\n".join(rows))
     return "\n\n".join(pieces)
+
+
+def _joined(lines: list[tuple[bool, list[str]]]) -> list[tuple[bool, list[str]]]:
+    """Put `ComplementNB` on the line of `MultinomialNB` if their figures are equal, as with two classes.
+
+    Examples
+    --------
+    >>> rows = [["MultinomialNB, words", ".5", ".1"], ["ComplementNB, words", ".5", ".1"], ["LinearSVC", ".5", ".1"]]
+    >>> [cells[0] for _, cells in _joined([(False, row) for row in rows])]
+    ['MultinomialNB, words; ComplementNB, words', 'LinearSVC']
+    """
+    kept: list[tuple[bool, list[str]]] = []
+    for best, cells in lines:
+        last = kept[-1][1] if kept else [""]
+        if last[0].startswith("MultinomialNB") and cells[0].startswith("ComplementNB") and last[1:3] == cells[1:3]:
+            kept[-1] = kept[-1][0], [f"{last[0]}; {cells[0]}", *last[1:]]
+        else:
+            kept.append((best, cells))
+    return kept
 
 
 def _line(results: Sequence[SuiteResult], system: str, lower: bool) -> tuple[float, list[str]]:

@@ -10,6 +10,8 @@ from surebayes.research.laboratory.report import PublishedFigure, Result, as_mar
 
 BESIDE = (", token rules by ten-fold accuracy on training documents", ", standard deviation")
 """Ends of names of tables that pages leave out."""
+AVERAGE = "Avg"
+"""The only row that pages show of a table without published figures that has it."""
 
 
 def pages(results: Sequence[Result], plots: str) -> dict[str, str]:
@@ -32,7 +34,7 @@ def pages(results: Sequence[Result], plots: str) -> dict[str, str]:
 def shortened(results: Sequence[Result]) -> list[Result]:
     """Return the results of a paper without repetition: each table and each setting once.
 
-    Tables without a published figure are left out where a plot shows them.
+    Of tables without a published figure, those in a plot are left out, and the rest is shortened to their averages.
     """
     kept: list[Result] = []
     items: dict[str, str] = {}
@@ -56,8 +58,10 @@ def left_out(record: PublishedFigure, result: Result) -> bool:
     """Return whether a page leaves the figure to its plot and ``results.json``."""
     if record.corpus.endswith(BESIDE):
         return True
-    published = any(other.published is not None for other in result.records if other.corpus == record.corpus)
-    return bool(result.plots) and not published
+    table = [other for other in result.records if other.corpus == record.corpus]
+    if any(other.published is not None for other in table):
+        return False
+    return bool(result.plots) or (record.row != AVERAGE and any(other.row == AVERAGE for other in table))
 
 
 def _holder(records: Iterable[PublishedFigure], others: Iterable[Result]) -> Result | None:
