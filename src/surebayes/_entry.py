@@ -35,7 +35,7 @@ def _filter(argv: "list[str]") -> int:
         code = filter_mail(argv)
         return _command(["filter", "--help"]) if code is None else code
     except BaseException as error:
-        _complain(f"surebayes filter: {type(error).__name__}: {error}")
+        _warn(f"surebayes filter: {type(error).__name__}: {error}")
         return 75
 
 
@@ -60,9 +60,11 @@ def _command(argv: "list[str]") -> int:
     except Exception as error:
         name = argv[0] if argv else ""
         if isinstance(error, ModuleNotFoundError) and error.name == "surebayes.cli":
-            _complain(f"surebayes {name}: this installation has no commands but `filter`.")
+            _warn(f"surebayes {name}: this installation has no commands but `filter`.")
             return 2
-        _complain(f"surebayes {name}: the installation is damaged: {type(error).__name__}: {error}. Install it again.")
+        _warn(
+            f"surebayes {name}: the installation is damaged: {type(error).__name__}: {error}. Install it again."
+        )
         return 70
     return commands(argv)
 
@@ -74,12 +76,12 @@ def _exit_fast(code: int) -> "NoReturn":
             sys.stdout.flush()
             sys.stdout.close()  # some file systems report a full disk only here
     except Exception as error:
-        _complain(f"surebayes: the output could not be written: {error}")
+        _warn(f"surebayes: the output could not be written: {error}")
         code = 75 if sys.argv[1:2] == ["filter"] else code or 74
     os._exit(code)
 
 
-def _complain(text: str) -> None:
+def _warn(text: str) -> None:
     try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 import surebayes as sb
 from strategies import corpora
 from surebayes import cluster
-from surebayes.cluster.columns import picked
+from surebayes.cluster.columns import select_columns
 from surebayes.cluster.documents import Plan
 from surebayes.cluster.parts import Reader
 from surebayes.cluster.passes import Pass, merged
@@ -101,8 +101,8 @@ def test_answers_add_up_in_any_order_and_stay_as_they_are(seed, tree):
     assert [pickle.dumps(answer) for answer in answers] == before
     assert left.n_documents == right.n_documents == 30
     for mine, theirs in zip(left.statistics, right.statistics, strict=True):
-        picked_left = picked(mine, left.terms.sorted_numbers())
-        assert picked_left == picked(theirs, right.terms.sorted_numbers())
+        picked_left = select_columns(mine, left.terms.sorted_numbers())
+        assert picked_left == select_columns(theirs, right.terms.sorted_numbers())
 
 
 def test_fitting_again_forgets_the_old_vocabulary():

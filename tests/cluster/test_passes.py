@@ -24,14 +24,14 @@ def test_pieces_come_back_in_any_order(monkeypatch):
     rows = [row for number, answer in answers.items() for row in rows_of(answer, number)]
     random.Random(1).shuffle(rows)
     assert len(rows) > 20
-    assert sorted(on_spark._whole(rows), key=lambda answer: answer["number"]) == list(answers.values())
+    assert sorted(on_spark._unpickled(rows), key=lambda answer: answer["number"]) == list(answers.values())
 
 
 def test_a_missing_piece_is_no_answer(monkeypatch):
     monkeypatch.setattr(on_spark, "PIECE", 10)
     rows = list(rows_of("a text of more than one piece", 3))
     with pytest.raises(RuntimeError, match=r"answers \[3\] are missing"):
-        list(on_spark._whole(rows[1:]))
+        list(on_spark._unpickled(rows[1:]))
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5), st.integers(0, 63))

@@ -129,7 +129,7 @@ def test_a_present_layer_stays_unless_it_is_replaced(persons, tmp_path):
     assert scores(persons, "ann") == taught
     assert outcomes(restore(persons.users, target, replace=True)) == dict.fromkeys(NAMES, "restored")
     assert scores(persons, "ann") == before
-    assert persons.half_forgotten() == []
+    assert persons.partly_deleted() == []
 
 
 @pytest.mark.parametrize("harm", ["cut", "foreign", "text", "site", "missing", "comment"])

@@ -72,12 +72,12 @@ def test_debt_lift_and_what_is_left():
     assert budget.mute
     assert budget.left == 0
     assert budget.lift < 1
-    assert budget.negatives_until_heard() * 0.001 == pytest.approx(budget.debt - 4, abs=0.0021)
-    for _ in range(budget.negatives_until_heard()):
+    assert budget.negatives_until_unmuted() * 0.001 == pytest.approx(budget.debt - 4, abs=0.0021)
+    for _ in range(budget.negatives_until_unmuted()):
         assert budget.mute
         budget.record(False)
     assert not budget.mute
-    assert budget.negatives_until_heard() == 0
+    assert budget.negatives_until_unmuted() == 0
     assert budget.left == 1
     for _ in range(10_000):
         budget.record(False)

@@ -12,7 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 from surebayes.guarantees import positive_class
 from surebayes.guarantees.budgeted_threshold import BudgetedThreshold
 from surebayes.guarantees.guaranteed_threshold import GuaranteedThreshold
-from surebayes.guarantees.positive_class import doubt_about, positive_of
+from surebayes.guarantees.positive_class import ambiguity_of, positive_of
 
 PAIRS = [  # negative, positive
     ("ham", "spam"), ("Ham", "SPAM"), ("no", "yes"), ("neg", "pos"), ("negative", "positive"), ("ok", "bad"),
@@ -28,8 +28,8 @@ def test_telling_labels_name_the_positive_class_in_either_order(pair):
     negative, positive = pair
     for order in permutations(pair):
         assert positive_of(order) == positive
-        assert doubt_about(order, positive) == ""
-        assert "suggest the reverse" in doubt_about(order, negative)
+        assert ambiguity_of(order, positive) == ""
+        assert "suggest the reverse" in ambiguity_of(order, negative)
 
 
 @pytest.mark.parametrize("labels", [
@@ -39,7 +39,7 @@ def test_telling_labels_name_the_positive_class_in_either_order(pair):
 def test_other_labels_give_no_hint_and_the_sentence_names_both(labels):
     for first, second in permutations(labels):
         assert positive_of([first, second, first]) is None
-        sentence = doubt_about([first, second], second)
+        sentence = ambiguity_of([first, second], second)
         assert "do not say which one is positive" in sentence
         assert str(first) in sentence
         assert str(second) in sentence
@@ -50,7 +50,7 @@ def test_other_labels_give_no_hint_and_the_sentence_names_both(labels):
 )
 def test_there_is_doubt_about_two_labels_only(labels, positive):
     assert positive_of(labels) == positive
-    assert doubt_about(labels, labels[-1] if labels else None) == ""
+    assert ambiguity_of(labels, labels[-1] if labels else None) == ""
 
 
 LABELS = [(["fraud", "legit"], "took 'legit', so that alarms on 'fraud' are limited"), (["junk", "ok"], "the reverse")]

@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 @cache
-def _nowhere() -> TextIO:
+def _null_stream() -> TextIO:
     """Return a sink for unwanted output: one file, open as long as the process."""
     return open(os.devnull, "w")
 
@@ -101,7 +101,7 @@ def _nowhere() -> TextIO:
 def _run(words: list[str]) -> int:
     for name in ("stdout", "stderr"):  # after `2>&-` messages are lost, and nothing else
         if getattr(sys, name) is None:
-            setattr(sys, name, _nowhere())
+            setattr(sys, name, _null_stream())
     if hasattr(sys.stdout, "reconfigure"):  # a file name that isn't UTF-8 must not end a listing
         sys.stdout.reconfigure(errors="backslashreplace")
     completion, code = os.environ.get(COMPLETE), 0

@@ -181,7 +181,7 @@ def _repair(model: str | None) -> Finding:
         raise click.UsageError("--repair needs a filter: -m DIR.")
     try:
         with Filter.open(model) as opened, _show.progress("repairing"):
-            done = _repaired({**opened.repair(), "people": _half_forgotten(model, finish=True)})
+            done = _repaired({**opened.repair(), "people": _partly_deleted(model, finish=True)})
     except (SurebayesError, OSError) as error:
         return Finding("repaired", "problem", str(error))
     return Finding("repaired", "ok", done or "nothing to repair")
@@ -201,7 +201,7 @@ def _repaired(found: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _half_forgotten(model: str, finish: bool = False) -> list[str]:
+def _partly_deleted(model: str, finish: bool = False) -> list[str]:
     """Return the folders of people with an interrupted deletion; or finish it."""
     from surebayes.filter.persons import Persons
 
@@ -209,7 +209,7 @@ def _half_forgotten(model: str, finish: bool = False) -> list[str]:
     if not users:
         return []
     persons = Persons(users)
-    return persons.finish_forgetting() if finish else persons.half_forgotten()
+    return persons.finish_forgetting() if finish else persons.partly_deleted()
 
 
 def _users_of(model: str | None) -> str | None:
@@ -287,7 +287,7 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Finding]
     try:
         with Filter.open(model) as opened:
             problems = opened.problems(recount=recount, progress=counter.show)
-            repairable = _repaired({**opened.repair(pretend=True), "people": _half_forgotten(model)})
+            repairable = _repaired({**opened.repair(pretend=True), "people": _partly_deleted(model)})
             status, lessons, standing = opened.status(), _lessons(opened), opened.health()
             unweighed = opened.unweighed()
             facts = opened.remember() if status["budgets"] else {}

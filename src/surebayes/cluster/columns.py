@@ -95,7 +95,7 @@ def _vocabulary(*dumped: bytes) -> Vocabulary:
     return made
 
 
-def in_columns(statistics: Statistics, columns: np.ndarray, width: int) -> Statistics:
+def move_columns(statistics: Statistics, columns: np.ndarray, width: int) -> Statistics:
     """Return statistics with column k moved to columns[k] of `width`, the remaining ones empty."""
 
     def moved(table: ExactSums) -> ExactSums:
@@ -107,7 +107,7 @@ def in_columns(statistics: Statistics, columns: np.ndarray, width: int) -> Stati
     return statistics.with_tables(moved)
 
 
-def picked(statistics: Statistics, columns: np.ndarray) -> Statistics:
+def select_columns(statistics: Statistics, columns: np.ndarray) -> Statistics:
     """Return statistics of the given columns, in this order, in the form of `fit`."""
 
     def chosen(table: ExactSums) -> ExactSums:
@@ -119,7 +119,7 @@ def picked(statistics: Statistics, columns: np.ndarray) -> Statistics:
     return statistics.with_tables(chosen)
 
 
-def widened(statistics: Statistics, width: int) -> Statistics:
+def widen_columns(statistics: Statistics, width: int) -> Statistics:
     """Return statistics with room for more columns."""
 
     def wide(table: ExactSums) -> ExactSums:

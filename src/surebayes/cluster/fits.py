@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from surebayes.classifiers.base import CountClassifier
 from surebayes.classifiers.learning import restore_on_error
 from surebayes.classifiers.tuned_nb import TunedNB
-from surebayes.cluster.columns import picked
+from surebayes.cluster.columns import select_columns
 from surebayes.cluster.documents import Inquiry, PartsRunner, Plan, ScatteredDocuments, settle
 from surebayes.cluster.executors import ExecutorEngine
 from surebayes.cluster.parts import Reader
@@ -140,7 +140,7 @@ def _in_common_columns(answer: Answer, vectorizer: CountVectorizer) -> list[Stat
     vectorizer.fixed_vocabulary_ = False
     vectorizer._learnt(terms.known.select(numbers.astype(np.uint32)), np.arange(len(numbers), dtype=np.int32))
     answer.n_columns = len(numbers)
-    return [picked(statistics, numbers) for statistics in answer.statistics]
+    return [select_columns(statistics, numbers) for statistics in answer.statistics]
 
 
 def _taken_apart(estimator: Any) -> tuple[list[Any], CountClassifier]:

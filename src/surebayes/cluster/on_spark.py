@@ -21,7 +21,7 @@ FAN_IN = 8
 ANSWER = "number long, pieces long, piece long, packed binary"
 PIECE = 4 << 20
 """Largest row of an answer, in bytes: Spark copies a row several times in memory."""
-HOME = 16
+RESULT_PARTITIONS = 16
 """Number of batches in which the result is collected: Spark's driver holds one at a time in memory."""
 
 
@@ -106,22 +106,22 @@ class SparkEngine:
         try:
             if self.partitions is None:
                 self.partitions = self.dataframe.rdd.getNumPartitions()
-            answers, width = self.dataframe.mapInArrow(_Asking(shared), ANSWER), self.partitions
+            answers, width = self.dataframe.mapInArrow(_TaskOnBatches(shared), ANSWER), self.partitions
             while width > 1:
                 width = -(-width // FAN_IN)
-                answers = answers.repartition(width, "number").mapInArrow(_added, ANSWER)
-            rows = answers.repartition(HOME, "piece").toLocalIterator()
+                answers = answers.repartition(width, "number").mapInArrow(_merged_partition, ANSWER)
+            rows = answers.repartition(RESULT_PARTITIONS, "piece").toLocalIterator()
             total = task.nothing()
-            for answer in _whole(tuple(row) for row in rows):  # more than one if Spark made extra partitions
+            for answer in _unpickled(tuple(row) for row in rows):  # more than one if Spark made extra partitions
                 total = total.merge(answer)
         except Exception as error:
-            raise _named(error) from error
+            raise _part_error(error) from error
         finally:
             shared.destroy()
         return total
 
 
-class _Asking:
+class _TaskOnBatches:
     """The function that Spark applies to the batches of a partition."""
 
     def __init__(self, task: Any) -> None:
@@ -140,11 +140,11 @@ class _Asking:
         yield from _in_pieces(total, number)
 
 
-def _added(batches: Iterable[Any]) -> Iterator[Any]:
+def _merged_partition(batches: Iterable[Any]) -> Iterator[Any]:
     """Merge the answers of a partition."""
     rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns)))
     total = None
-    for answer in _whole(rows):
+    for answer in _unpickled(rows):
         total = answer if total is None else total.merge(answer)
     if total is not None:
         yield from _in_pieces(total, _partition())
@@ -162,7 +162,7 @@ def _in_pieces(answer: Any, number: int) -> Iterator[Any]:
         yield pyarrow.RecordBatch.from_arrays([*whole_numbers, part], names=["number", "pieces", "piece", "packed"])
 
 
-def _whole(rows: Iterable[tuple[int, int, int, Any]]) -> Iterator[Any]:
+def _unpickled(rows: Iterable[tuple[int, int, int, Any]]) -> Iterator[Any]:
     """Unpickle each answer once all of its pieces have arrived, in any order."""
     waiting: dict[int, dict[int, Any]] = {}
     for number, pieces, piece, packed in rows:
@@ -192,7 +192,7 @@ def _columns_there(dataframe: Any, *names: str) -> None:
             raise BadInput(f"the data frame has no column {name!r}. Its columns: {', '.join(dataframe.columns)}.")
 
 
-def _named(error: Exception) -> Exception:
+def _part_error(error: Exception) -> Exception:
     """Return the error of a part if Spark's message, a page of Java, contains one; else Spark's error."""
     match = re.search(r"surebayes\.errors\.PartFailed: part (\d+) could not be read: (.*)", str(error))
     return PartFailed(int(match[1]), match[2].strip()) if match else error

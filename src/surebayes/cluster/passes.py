@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from surebayes.cluster.columns import TermCounts, in_columns, narrow, widened, with_classes
+from surebayes.cluster.columns import TermCounts, move_columns, narrow, widen_columns, with_classes
 from surebayes.cluster.parts import Part, Reader
 from surebayes.core import sampling
 from surebayes.core.freezing import TrainingDocuments
@@ -178,13 +178,13 @@ class Answer:
         width = self.statistics[0].n_columns if self.statistics else 0
         if width < len(self.terms.known):
             width = len(self.terms.known) * 3 // 2
-            self.statistics = [widened(s, width) for s in self.statistics]
-        other.statistics = [in_columns(s, places, width) for s in other.statistics]
+            self.statistics = [widen_columns(s, width) for s in self.statistics]
+        other.statistics = [move_columns(s, places, width) for s in other.statistics]
 
     def __getstate__(self) -> dict[str, Any]:
         """Send tables sparse where that is smaller, in the smallest type that holds their sums."""
         state = {name: getattr(self, name) for name in self.__slots__}
-        return {**state, "statistics": [s.with_tables(_light) for s in self.statistics]}
+        return {**state, "statistics": [s.with_tables(_narrowed) for s in self.statistics]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
@@ -211,7 +211,7 @@ def _plain(table: ExactSums) -> ExactSums:
     return ExactSums(table.values.toarray(), table.bits, table.totals)
 
 
-def _light(table: ExactSums) -> ExactSums:
+def _narrowed(table: ExactSums) -> ExactSums:
     values = table.values
     if not table.sparse:
         if 12 * np.count_nonzero(values) >= values.nbytes:

@@ -83,7 +83,7 @@ def _ham_sender(seed: int, person: int) -> Campaign:
     return Campaign(host, link, coin(dice.below(300_000)).capitalize(), dice.pick(_MAILERS), layout, "")
 
 
-class _Voice:
+class _Author:
     """Generator of sentences in one language about one topic, with the words of its kind disguised on request."""
 
     def __init__(self, dice: Dice, language: str, topic: Sequence[str], product: str, disguise: str = "") -> None:
@@ -122,7 +122,7 @@ class _Voice:
         return " ".join(words)
 
 
-class _Manners(NamedTuple):
+class _Style(NamedTuple):
     """Probabilities with which a kind of writer greets, links, urges to click, tracks clicks, and closes."""
 
     greeting: float
@@ -132,8 +132,8 @@ class _Manners(NamedTuple):
     closing: float
 
 
-_FRIEND = _Manners(greeting=0.7, link=0.3, call=0.2, tracking=0.2, closing=0.7)
-_SELLER = _Manners(greeting=0.4, link=0.9, call=0.7, tracking=0.7, closing=0.3)
+_FRIEND = _Style(greeting=0.7, link=0.3, call=0.2, tracking=0.2, closing=0.7)
+_SELLER = _Style(greeting=0.4, link=0.9, call=0.7, tracking=0.7, closing=0.3)
 
 
 def _topic(dice: Dice, topics: Mapping[str, tuple[str, ...]], season: int, drift: float) -> tuple[str, ...]:
@@ -143,14 +143,14 @@ def _topic(dice: Dice, topics: Mapping[str, tuple[str, ...]], season: int, drift
     return topics[names[place % len(names)]]
 
 
-def _dress(dice: Dice, language: str, lines: list[str], link: str, name: str, manners: _Manners) -> list[str]:
+def _decorate(dice: Dice, language: str, lines: list[str], link: str, name: str, style: _Style) -> list[str]:
     """Add greeting, link and closing. Both classes have all of them, so that no phrase alone betrays the class."""
-    if dice.chance(manners.greeting):
+    if dice.chance(style.greeting):
         lines = [f"{dice.pick(words.GREETINGS[language])} {dice.pick(words.NAMES)},", "", *lines]
-    if dice.chance(manners.link):
-        call = dice.pick(words.CALLS[language]) + " " if dice.chance(manners.call) else ""
-        lines = [*lines, call + link + (f"?{dice.bits(24):06x}" if dice.chance(manners.tracking) else "")]
-    if dice.chance(manners.closing):
+    if dice.chance(style.link):
+        call = dice.pick(words.CALLS[language]) + " " if dice.chance(style.call) else ""
+        lines = [*lines, call + link + (f"?{dice.bits(24):06x}" if dice.chance(style.tracking) else "")]
+    if dice.chance(style.closing):
         lines = [*lines, "", dice.pick(words.CLOSINGS[language]), name]
     return lines
 
@@ -159,32 +159,32 @@ def _ham(dice: Dice, plan: _StreamPlan, language: str, season: int) -> Letter:
     person = dice.below(60) if dice.chance(0.75) else 60 + dice.below(1_000_000)
     sender = _ham_sender(plan.seed, person)
     name = words.NAMES[person % len(words.NAMES)]
-    voice = _Voice(dice, language, _topic(dice, words.HAM[language], season, plan.drift), sender.product)
-    seller = _Voice(dice, language, _topic(dice, words.SPAM[language], season, plan.drift), sender.product)
+    author = _Author(dice, language, _topic(dice, words.HAM[language], season, plan.drift), sender.product)
+    seller = _Author(dice, language, _topic(dice, words.SPAM[language], season, plan.drift), sender.product)
     if dice.chance(plan.hard):
-        return _newsletter(dice, language, sender, voice, seller)
-    kind, layout, subject = "letter", sender.layout, voice.title()
-    lines, extra = voice.sentences(1, 8), []
+        return _newsletter(dice, language, sender, author, seller)
+    kind, layout, subject = "letter", sender.layout, author.title()
+    lines, extra = author.sentences(1, 8), []
     if dice.chance(0.2):
         kind, lines = "note", lines[:1]
     elif dice.chance(0.2):
         lines.append(seller.sentence())
     if dice.chance(0.04):
         kind, layout, lines = "photo", "image", lines[:1]
-    lines = _dress(dice, language, lines, sender.link, name, _FRIEND)
+    lines = _decorate(dice, language, lines, sender.link, name, _FRIEND)
     if dice.chance(0.35):
         subject = "Re: " + subject
-        lines += ["", f"{dice.pick(words.NAMES)}:", *("> " + sentence for sentence in voice.sentences(1, 3))]
+        lines += ["", f"{dice.pick(words.NAMES)}:", *("> " + sentence for sentence in author.sentences(1, 3))]
         extra.append(f"In-Reply-To: <{dice.bits(40):010x}@{dice.pick(HAM_HOSTS)}>")
     return Letter(
         kind, sender, f"{name} {sender.product} <{name.lower()}@{sender.host}>", subject, lines, layout, extra
     )
 
 
-def _newsletter(dice: Dice, language: str, sender: Campaign, voice: _Voice, seller: _Voice) -> Letter:
+def _newsletter(dice: Dice, language: str, sender: Campaign, author: _Author, seller: _Author) -> Letter:
     """Write ham that resembles spam: offers, links, capitals, unsubscribe."""
-    lines = [voice.title().upper(), "", *voice.sentences(1, 4), *seller.sentences(1, 4)]
-    lines = _dress(dice, language, lines, sender.link, sender.product, _SELLER)
+    lines = [author.title().upper(), "", *author.sentences(1, 4), *seller.sentences(1, 4)]
+    lines = _decorate(dice, language, lines, sender.link, sender.product, _SELLER)
     if dice.chance(0.7):
         lines += ["", f"{words.NEWSLETTER[language]} {sender.link}"]
     extra = [f"List-Unsubscribe: <{sender.link}>", "Precedence: bulk"] if dice.chance(0.7) else []
@@ -199,12 +199,12 @@ def _spam(dice: Dice, plan: _StreamPlan, language: str, season: int) -> Letter:
     disguise = sender.disguise if dice.chance(plan.obfuscation) else ""
     if disguise == "comment" and sender.layout != "html":
         disguise = "zero-width"
-    voice = _Voice(dice, language, topic, sender.product, disguise)
-    friend = _Voice(dice, language, _topic(dice, words.HAM[language], season, plan.drift), sender.product)
+    author = _Author(dice, language, topic, sender.product, disguise)
+    friend = _Author(dice, language, _topic(dice, words.HAM[language], season, plan.drift), sender.product)
     kind, layout, name = "campaign", sender.layout, dice.pick(words.NAMES)
     # HTML comments have no meaning in a header.
-    subject = (voice if disguise != "comment" else _Voice(dice, language, topic, sender.product)).title()
-    lines, extra = voice.sentences(1, 8), []
+    subject = (author if disguise != "comment" else _Author(dice, language, topic, sender.product)).title()
+    lines, extra = author.sentences(1, 8), []
     if dice.chance(plan.hard):
         kind = dice.pick(("short", "image", "good-words"))
     if kind == "short":
@@ -215,7 +215,7 @@ def _spam(dice: Dice, plan: _StreamPlan, language: str, season: int) -> Letter:
         subject, lines = friend.title(), [lines[0], "", *friend.sentences(4, 9)]
     elif dice.chance(0.2):
         lines.append(friend.sentence())
-    lines = _dress(dice, language, lines, sender.link, name, _SELLER)
+    lines = _decorate(dice, language, lines, sender.link, name, _SELLER)
     if dice.chance(0.1):
         subject = "Re: " + subject
     elif dice.chance(0.15):

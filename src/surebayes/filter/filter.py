@@ -1515,7 +1515,7 @@ class Filter:
         for label, budget in alarm_budgets.budgets(memory.database).items():
             bound, force = budget.bound(memory.in_flight(label)), memory.in_force()[label]
             result[label] = bound.to_dict() | {
-                "lift": force.lift, "mute": force.mute, "until_heard": budget.negatives_until_heard(),
+                "lift": force.lift, "mute": force.mute, "until_heard": budget.negatives_until_unmuted(),
                 "threshold": force.threshold if force.threshold < float("inf") else None,
             }  # fmt: skip
         return result

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from surebayes.pool.weights import PoolWeights
 
-MOST_WEIGHT = 1000
+MAX_OWN_WEIGHT = 1000
 
 
 class Settings:
@@ -80,12 +80,12 @@ class Settings:
 
     def replace(self, change: dict[str, Any]) -> Settings:
         """Return a copy with some settings changed; BadModel for an unknown one."""
-        return Settings.from_json({**self.to_json(), **_of_now(change)})
+        return Settings.from_json({**self.to_json(), **_current_form(change)})
 
     @classmethod
     def from_json(cls, value: Any) -> Settings:
         """Parse the result of `to_json`; BadModel for anything else."""
-        value = _of_now(value)
+        value = _current_form(value)
         if not isinstance(value, dict) or not set(value) <= set(cls.__slots__) or not {"weights", "bias"} <= set(value):
             raise BadModel("The settings of the filter are incomplete, or from another release.")
         if value.get("base") is not None:
@@ -102,7 +102,7 @@ class Settings:
         return settings
 
 
-def _of_now(value: Any) -> Any:
+def _current_form(value: Any) -> Any:
     """Convert settings of earlier releases, which had a single certificate."""
     if not isinstance(value, dict) or "certificate" not in value:
         return value
@@ -156,7 +156,7 @@ class BaseLink(Record):
         texts = link.path, link.near, link.id, link.tuned
         if not all(type(text) is str for text in texts) or type(link.own_weight) is not int:
             raise BadModel("The settings of the filter describe its base with invalid values.")
-        if "\0" in link.path + link.near or not 1 <= link.own_weight <= MOST_WEIGHT:
+        if "\0" in link.path + link.near or not 1 <= link.own_weight <= MAX_OWN_WEIGHT:
             raise BadModel("The settings of the filter describe its base with invalid values.")
         return link
 
@@ -176,6 +176,6 @@ def check_weight(weight: object) -> int:
         whole = plain_whole(weight, "own_weight")
     except TypeError:
         whole = 0
-    if not 1 <= whole <= MOST_WEIGHT:
-        raise ValueError(f"own_weight must be a whole number from 1 to {MOST_WEIGHT:,}. Got {weight!r}.")
+    if not 1 <= whole <= MAX_OWN_WEIGHT:
+        raise ValueError(f"own_weight must be a whole number from 1 to {MAX_OWN_WEIGHT:,}. Got {weight!r}.")
     return whole

@@ -258,7 +258,7 @@ class Persons:
         os.rename(folder, gone)  # atomic; a process with an open file writes to a deleted one
         return gone
 
-    def half_forgotten(self) -> "list[str]":
+    def partly_deleted(self) -> "list[str]":
         """Return the folders whose deletion was interrupted."""
         try:
             names = [entry.name for entry in os.scandir(self.users) if entry.name.startswith(_GONE)]
@@ -270,4 +270,4 @@ class Persons:
         """Finish interrupted deletions; return the deleted folders."""
         from surebayes.persist.leftovers import remove
 
-        return [folder for folder in self.half_forgotten() if remove(folder)]
+        return [folder for folder in self.partly_deleted() if remove(folder)]

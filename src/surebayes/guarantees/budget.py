@@ -244,7 +244,7 @@ class AlarmBudget:
         """The remaining burst after the payment of the next negative."""
         return self._burst_units - max(self._debt_units - self._rate_units, 0)
 
-    def negatives_until_heard(self) -> int:
+    def negatives_until_unmuted(self) -> int:
         """Return the number of negatives without alarms until something can be flagged again; 0 unless mute."""
         missing = UNITS_OF_ONE - self._spare_units
         return -(-missing // self._rate_units) if missing > 0 else 0

@@ -53,7 +53,7 @@ def _number(label: "Any") -> "float | None":
         return None
 
 
-def doubt_about(labels: "Iterable[Any]", positive: "Any") -> str:
+def ambiguity_of(labels: "Iterable[Any]", positive: "Any") -> str:
     """Return a sentence if the labels don't confirm the default positive class; else "".
 
     Parameters
@@ -65,12 +65,12 @@ def doubt_about(labels: "Iterable[Any]", positive: "Any") -> str:
 
     Examples
     --------
-    >>> print(doubt_about(["fraud", "legit"], "legit"))  # doctest: +NORMALIZE_WHITESPACE
+    >>> print(ambiguity_of(["fraud", "legit"], "legit"))  # doctest: +NORMALIZE_WHITESPACE
     The labels 'fraud' and 'legit' do not say which one is positive: took 'legit', so that alarms on 'fraud' are
     limited.
-    >>> print(doubt_about(["spam", "ham"], "ham"))
+    >>> print(ambiguity_of(["spam", "ham"], "ham"))
     Took 'ham' as the positive class, so that alarms on 'spam' are limited; the labels suggest the reverse.
-    >>> doubt_about(["ham", "spam"], "spam")
+    >>> ambiguity_of(["ham", "spam"], "spam")
     ''
     """
     distinct = list(dict.fromkeys(labels))
@@ -94,13 +94,13 @@ def warn_once(labels: "Iterable[Any]", positive: "Any", way_out: str, stacklevel
     Parameters
     ----------
     labels, positive
-        As for `doubt_about`.
+        As for `ambiguity_of`.
     way_out : str
         How to choose, as the end of "To choose, ...".
     stacklevel : int
         As for `warnings.warn`: 1 is the caller of this function.
     """
-    doubt = doubt_about(labels, positive)
+    doubt = ambiguity_of(labels, positive)
     if doubt and doubt not in _warned:
         import warnings
 

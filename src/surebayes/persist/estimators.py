@@ -218,7 +218,7 @@ class _Writer:
             parts = {f.name: getattr(value, f.name) for f in fields(value)} if name != "Interval" else list(value)
             return {"$record": name, "fields": self.describe(parts, where, depth)}
         if (full_name := _name_in_scikit_learn(value)) is not None:
-            return self._foreign(full_name, value, where, depth)
+            return self._external(full_name, value, where, depth)
         if _is_one(value, _ESTIMATORS) or _is_one(value, _PARTS):
             state = {key: item for key, item in value.__getstate__().items() if key != "_sklearn_version"}
             described = {key: self.describe(item, f"{where}.{key}", depth) for key, item in state.items()}
@@ -236,7 +236,7 @@ class _Writer:
             ) from None
         return {"$bytes": self._array(np.frombuffer(memory.cast("B"), np.uint8), where)}
 
-    def _foreign(self, name: str, value: Any, where: str, depth: int) -> Any:
+    def _external(self, name: str, value: Any, where: str, depth: int) -> Any:
         """Describe an estimator of scikit-learn, with the release that its attributes belong to."""
         import sklearn
 
@@ -382,7 +382,7 @@ class _Builder:
             vars(part).update(state)
         return part
 
-    def _foreign(self, described: Any, more: Any, depth: int) -> Any:
+    def _external(self, described: Any, more: Any, depth: int) -> Any:
         import sklearn
         from sklearn.exceptions import InconsistentVersionWarning
 

@@ -21,7 +21,7 @@ from surebayes.pool.threads import ahead
 from surebayes.pool.weights import FEWEST, way_to_weigh, weigh
 
 Opinions = npt.NDArray[np.float64]
-Tell = Callable[[str, int, int], object]
+Report = Callable[[str, int, int], object]
 """Progress callback: phase ("reading", "weighing", "fitting"), amount done, total."""
 Placed = tuple[list[Rows], Integers, Integers]
 """Rows of each view, the positions of the selected documents in them, and the documents' indices."""
@@ -138,7 +138,7 @@ def fit(
     turns: Sequence[Numbers],
     how: str,
     fewest: int = FEWEST,
-    tell: Tell | None = None,
+    report: Report | None = None,
 ) -> None:
     """Weight the experts by their scores of documents they haven't learnt, and fit the second stages.
 
@@ -156,23 +156,23 @@ def fit(
         See `surebayes.pool.weights.weigh`.
     fewest : int
         Held-out documents needed on both sides of a contrast in each turn.
-    tell : callable, optional
+    report : callable, optional
         Progress callback.
     """
-    tell = tell or _silent
+    report = report or _no_report
     if len(turns) > 1:
-        _weigh_in_turns(engine, documents, turns, how, fewest, tell)
+        _weigh_in_turns(engine, documents, turns, how, fewest, report)
     elif len(chosen.tail):
         if sum(engine.documents):
-            tell("weighing", 0, 2)
+            report("weighing", 0, 2)
             _weigh(engine, documents.unlearnt(engine, chosen), documents, chosen.tail, how, fewest)
         documents.learn(engine, chosen.tail)
-    tell("fitting", 0, 1)
+    report("fitting", 0, 1)
     freeze_on(engine, documents, chosen.second)
-    tell("fitting", 1, 1)
+    report("fitting", 1, 1)
 
 
-def _silent(what: str, done: int, total: int) -> None:
+def _no_report(what: str, done: int, total: int) -> None:
     """Ignore progress."""
 
 
@@ -184,7 +184,7 @@ def fit_contents(
     how: str,
     weights: Numbers | None = None,
     digest: Digests | None = None,
-    tell: Tell | None = None,
+    report: Report | None = None,
 ) -> None:
     """Train an empty pool: learn documents, and fit weights and second stages.
 
@@ -200,23 +200,23 @@ def fit_contents(
         As for `fit`.
     digest : ndarray, optional
         Digests of the contents, unless the order of the documents is independent of their contents.
-    tell : callable, optional
+    report : callable, optional
         Progress callback.
     """
-    truth, tell = np.frombuffer(labels, np.int64), tell or _silent
+    truth, report = np.frombuffer(labels, np.int64), report or _no_report
     times = None if weights is None else np.frombuffer(weights, np.int64)
     chosen = kept(truth, turns, bool(engine.stages), times, digest)
     if len(turns) == 1:
-        fit(engine, _counted(engine, contents, truth, times, chosen, tell), chosen, turns, how, FEWEST, tell)
+        fit(engine, _counted(engine, contents, truth, times, chosen, report), chosen, turns, how, FEWEST, report)
         return
     apart = np.setdiff1d(np.arange(len(truth)), chosen.places)
-    for rows, which in _in_parts(engine, contents, apart, tell):
+    for rows, which in _in_parts(engine, contents, apart, report):
         engine.learn(rows, memoryview(truth[which]), None, _buffer(times, which))
-    rows = [joined(list(of)) for of in zip(*[rows for rows, _ in _in_parts(engine, contents, chosen.places, tell)])]
+    rows = [joined(list(of)) for of in zip(*[rows for rows, _ in _in_parts(engine, contents, chosen.places, report)])]
     rows = rows or engine.cut([])
     engine.learn(rows, memoryview(truth[chosen.places]), None, _buffer(times, chosen.places))
     times = None if times is None else times[chosen.places]
-    fit(engine, KeptDocuments(rows, truth[chosen.places], times), chosen, turns, how, FEWEST, tell)
+    fit(engine, KeptDocuments(rows, truth[chosen.places], times), chosen, turns, how, FEWEST, report)
 
 
 def _counted(
@@ -225,7 +225,7 @@ def _counted(
     labels: Integers,
     times: Integers | None,
     chosen: KeptRows,
-    tell: Tell,
+    report: Report,
 ) -> KeptDocuments:
     """Learn all documents but the held-out ones, in batches.
 
@@ -233,7 +233,7 @@ def _counted(
     """
     tail, held = chosen.places[chosen.tail], list[list[Rows]]()
     views, staged = set(_staged_views(engine)), list[list[Rows]]()
-    for rows, which in _in_parts(engine, contents, np.arange(len(labels)), tell):
+    for rows, which in _in_parts(engine, contents, np.arange(len(labels)), report):
         is_held = np.isin(which, tail)
         head = np.flatnonzero(~is_held)
         if len(head):
@@ -249,14 +249,14 @@ def _counted(
 
 
 def _in_parts(
-    engine: Engine, contents: Sequence[bytes | str], which: Integers, tell: Tell
+    engine: Engine, contents: Sequence[bytes | str], which: Integers, report: Report
 ) -> Iterable[tuple[list[Rows], Integers]]:
     """Yield the rows of documents in batches, with the documents' indices."""
     done = 0
     for rows in engine.cut_in_parts([contents[d] for d in which]) if len(which) else ():
         yield rows, which[done : done + len(rows[0])]
         done += len(rows[0])
-        tell("reading", done, len(which))
+        report("reading", done, len(which))
 
 
 def _buffer(times: Integers | None, which: Integers) -> Numbers | None:
@@ -283,7 +283,7 @@ def _weigh(
 
 
 def _weigh_in_turns(
-    engine: Engine, documents: FitDocuments, turns: Sequence[Numbers], how: str, fewest: int, tell: Tell
+    engine: Engine, documents: FitDocuments, turns: Sequence[Numbers], how: str, fewest: int, report: Report
 ) -> None:
     """Weight the experts by scores of learnt documents, each scored by experts without the documents of its turn."""
     from surebayes.pool.second_stage import MOST_IN_TURNS
@@ -305,7 +305,7 @@ def _weigh_in_turns(
     engine.on_each_view(close_up, len(labels))
     rest: Engine | None = None
     for number, turn in enumerate(turns):
-        tell("weighing", number, len(turns))
+        report("weighing", number, len(turns))
         tail = np.frombuffer(turn, np.int64)
         rest = _without(near, rows, labels, tail, times, rest)
         freeze(rest, rows, labels, np.setdiff1d(everything, tail), times, MOST_IN_TURNS)

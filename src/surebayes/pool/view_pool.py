@@ -23,7 +23,7 @@ from surebayes.mail.header_check import HeaderCheck, no_mail
 from surebayes.pool.choosing import HELD_OUT, SAMPLE, Digests, digests, distinct, turns
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import PoolExplanation, explain, given_shares, in_order
-from surebayes.pool.fit import Tell, fit_contents
+from surebayes.pool.fit import Report, fit_contents
 from surebayes.pool.given_views import GivenEngine, is_classifier_like
 from surebayes.pool.specs import READERS, views_of
 from surebayes.pool.threads import at_most, processors
@@ -186,8 +186,8 @@ class ViewPool(ClassifierMixin, BaseEstimator):
                 held_out = [array("q", np.flatnonzero(np.isin(apart.group, turn)).tolist()) for turn in held_out]
         weights = None if times is None else array("q", times.tolist())
         if isinstance(engine, Engine):
-            with at_most(self._threads()), progress_bar(bool(self.verbose)) as tell:
-                fit_contents(engine, documents, array("q", labels), held_out, self.weights, weights, digest, tell)
+            with at_most(self._threads()), progress_bar(bool(self.verbose)) as report:
+                fit_contents(engine, documents, array("q", labels), held_out, self.weights, weights, digest, report)
         else:
             engine.fit(documents, array("q", labels), held_out, way_to_weigh(self.weights, None), weights)
         self._show_weights()
@@ -449,7 +449,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
 
 
 @contextmanager
-def progress_bar(shown: bool) -> Iterator[Tell | None]:
+def progress_bar(shown: bool) -> Iterator[Report | None]:
     """Show the progress of a fit on stderr."""
     if not shown:
         yield None
@@ -461,12 +461,12 @@ def progress_bar(shown: bool) -> Iterator[Tell | None]:
     with Progress(*columns, console=Console(stderr=True)) as bar:
         tasks: dict[str, Any] = {}
 
-        def tell(what: str, done: int, total: int) -> None:
+        def report(what: str, done: int, total: int) -> None:
             if what not in tasks:
                 tasks[what] = bar.add_task(what, total=total)
             bar.update(tasks[what], completed=done, total=total)
 
-        yield tell
+        yield report
         for task in tasks.values():
             bar.update(task, completed=bar.tasks[task].total)
 

@@ -140,7 +140,7 @@ def run_parts(
     results: dict[Key, SuiteResult] = {}
     if out is not None and Path(out).exists():
         lines = _lines(out)
-        _mend(out)
+        _drop_cut_line(out)
         if resume:
             results = {key: result for part in parts for key, result in _of_part(part, lines).items()}
     left = [replace(part, keys=[key for key in part.keys if key not in results]) for part in parts]
@@ -218,7 +218,7 @@ def _lines(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     return lines
 
 
-def _mend(path: str | os.PathLike[str]) -> None:
+def _drop_cut_line(path: str | os.PathLike[str]) -> None:
     """Remove an incomplete last line, left by an interruption."""
     whole = Path(path).read_bytes().rfind(b"\n") + 1
     if whole < os.path.getsize(path):

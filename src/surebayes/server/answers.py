@@ -233,7 +233,7 @@ class Answers(ABC):
 
         return await self.ask(question)
 
-    async def tell(self, number: int, label: str, who: str | None = None, person: str | None = None) -> str:
+    async def set_label(self, number: int, label: str, who: str | None = None, person: str | None = None) -> str:
         """Set the correct label of a remembered verdict; the filter learns its stored message."""
         if label not in self._filter.classes:
             classes = ", ".join(map(repr, self._filter.classes))
@@ -248,7 +248,7 @@ class Answers(ABC):
         self._count_lessons([outcome], LISTENER, label, of)
         return outcome
 
-    async def untell(self, number: int, who: str | None = None, person: str | None = None) -> str:
+    async def clear_label(self, number: int, who: str | None = None, person: str | None = None) -> str:
         """Remove the correct label of a remembered verdict; the lesson is undone exactly."""
 
         def work() -> tuple[str, str | None]:
@@ -415,7 +415,7 @@ class Answers(ABC):
             if person["last_lesson"] is not None:
                 when = datetime.fromisoformat(person["last_lesson"]).timestamp()
                 counters.person_last.labels(person["person"]).set(when)
-        counters.in_hand.set(self._in_hand)
+        counters.in_hand.set(self._in_progress)
         counters.tls_expires.set(self.certificate_expires())
         return counters.page()
 
@@ -425,7 +425,7 @@ class Answers(ABC):
 
     @property
     @abstractmethod
-    def _in_hand(self) -> int:
+    def _in_progress(self) -> int:
         """Number of requests in progress."""
 
 

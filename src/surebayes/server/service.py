@@ -372,5 +372,5 @@ class Service(Answers):
         return self.certificates.expires
 
     @property
-    def _in_hand(self) -> int:
+    def _in_progress(self) -> int:
         return self.slots.busy

@@ -283,10 +283,10 @@ class _SecuredConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.incoming.write(data)
-        if self.inner is not None or self._shakes_hands():
+        if self.inner is not None or self._is_handshaking():
             self.read()
 
-    def _shakes_hands(self) -> bool:
+    def _is_handshaking(self) -> bool:
         """Continue the handshake; return whether it is complete."""
         try:
             self.tls.do_handshake()

@@ -9,7 +9,7 @@ import pytest
 import surebayes as sb
 from surebayes.server.options import Options
 from surebayes.server.page import charts
-from surebayes.server.page.dashboard import MUST, SHOULD, sentences, things
+from surebayes.server.page.dashboard import MUST, SHOULD, sentences, todo_list
 from surebayes.server.service import Service
 
 HOLDS = {"pos_label": "spam", "state": "holds", "stale": False, "renewed": None, "reason": None, "max_fpr": 0.02}
@@ -20,7 +20,7 @@ HOURS = {"hours": [], "verdicts": [{"ham": 3, "spam": 2, "unsure": 1}, {}]}
 
 
 def todo(status=WELL, mode=MODE, drift=None, have=10_000):
-    return things(status, mode, drift, "ham", have)
+    return todo_list(status, mode, drift, "ham", have)
 
 
 def test_nothing_is_to_be_done_where_all_is_well():
@@ -59,7 +59,7 @@ def test_missing_messages_are_named_where_there_is_no_promise():
     assert "50 good messages are missing for a promise of 5%" in second["text"]
 
 
-def test_what_must_be_done_comes_first():
+def test_urgent_items_come_first():
     mode = {**MODE, "shadow": True, "jumped": True}
     assert [each["level"] for each in todo(mode=mode)] == [MUST, SHOULD]
 
@@ -68,15 +68,15 @@ def test_one_sentence_says_whether_all_is_well():
     audited = {"spam": {"known": {"n": 100, "alarms": 1, "lower": 0.0, "upper": 0.05}}}
     status = {**WELL, "audit": audited}
     assert sentences([], status, HOURS, "ham") == [
-        "All is well.", "In 24 hours 6 messages, 2 of them called spam.",
-        "1 false alarm among 100 good messages known so far.", "That is within the promise of 2%.",
+        "All is well.", "Last 24 hours: 6 messages, 2 of them judged spam.",
+        "1 false alarm among 100 good messages known so far.", "These figures do not contradict the promise of 2%.",
     ]  # fmt: skip
-    assert sentences([{"level": SHOULD}], WELL, HOURS, "ham")[0] == "All is well; 1 thing could be better."
+    assert sentences([{"level": SHOULD}], WELL, HOURS, "ham")[0] == "All is well; 1 thing to improve."
     must = sentences([{"level": MUST}, {"level": SHOULD}], status, {"verdicts": [{}]}, "ham")
-    assert must[:2] == ["1 thing must be done.", "No message came in the last 24 hours."]
-    assert not any("within" in each for each in must)
+    assert must[:2] == ["1 thing to fix.", "No messages in the last 24 hours."]
+    assert not any("contradict" in each for each in must)
     audited["spam"]["known"]["lower"] = 0.021  # the promise is not kept
-    assert not any("within" in each for each in sentences([], status, HOURS, "ham"))
+    assert not any("contradict" in each for each in sentences([], status, HOURS, "ham"))
 
 
 # ---------------------------------------------------------------------- figures over time

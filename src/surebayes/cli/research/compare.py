@@ -239,14 +239,14 @@ def _print_tables(comparison: Comparison, measure: str, tests: Sequence[Mapping[
     by_pair = {(t["first"], t["second"]): (t["won"], t["lost"], t["p"]) for t in tests}
     by_pair |= {(b, a): (lost, won, p) for (a, b), (won, lost, p) in list(by_pair.items())}
     table = [
-        (letters[first], *(_duel(by_pair.get((first, second))) for second in names))
+        (letters[first], *(_won_and_lost(by_pair.get((first, second))) for second in names))
         for first in names
     ]  # fmt: skip
     title = f"Splits won/lost by {measure}, row against column; p of the corrected resampled t-test:"
     _show.print_table(("", *letters.values()), table, title)
 
 
-def _duel(outcome: tuple[int, int, float] | None) -> str:
+def _won_and_lost(outcome: tuple[int, int, float] | None) -> str:
     """Return splits won and lost, and p if it exists."""
     if outcome is None:
         return ""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from surebayes.cli.shared import show as _show
-from surebayes.guarantees.positive_class import doubt_about
+from surebayes.guarantees.positive_class import ambiguity_of
 
 
 def settled(labels: Sequence[str], taken: str, way_out: str, given: bool = False) -> str:
@@ -25,7 +25,7 @@ def settled(labels: Sequence[str], taken: str, way_out: str, given: bool = False
     given : bool, default=False
         Whether the command line named it: then there is no doubt.
     """
-    doubt = "" if given else doubt_about(labels, taken)
+    doubt = "" if given else ambiguity_of(labels, taken)
     if not doubt:
         return taken
     if sys.stdin.isatty() and sys.stderr.isatty():
@@ -46,7 +46,7 @@ def name_where_in_doubt(classes: Sequence[str]) -> None:
 
     Classes out of alphabetical order were ordered by --positive, or by an answer on a terminal.
     """
-    if list(classes) == sorted(classes) and (doubt := doubt_about(classes, classes[-1])):
+    if list(classes) == sorted(classes) and (doubt := ambiguity_of(classes, classes[-1])):
         _show.note(f"{doubt} To choose, train a new filter with --positive NAME.")
 
 

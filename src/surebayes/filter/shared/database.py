@@ -148,7 +148,7 @@ def named_errors(url: str) -> Iterator[None]:
 
 
 def _translated(error: psycopg.Error, url: str) -> Exception:
-    where, code, text = without_password(url), error.sqlstate or "", _said(error, url)
+    where, code, text = without_password(url), error.sqlstate or "", _server_message(error, url)
     if code == "42501":
         return PermissionError(
             f"{where} refuses: {text}. Use a role with the rights that `surebayes migrate --print-roles` shows."
@@ -176,7 +176,7 @@ def _translated(error: psycopg.Error, url: str) -> Exception:
     return BadModel(f"{where} is damaged, or holds no journals of surebayes: {text}.")
 
 
-def _said(error: psycopg.Error, url: str) -> str:
+def _server_message(error: psycopg.Error, url: str) -> str:
     """Return the first sentence of an error, without any secret of the URL."""
     text = " ".join((str(error).strip().splitlines() or [type(error).__name__])[0].split())
     for secret in _secrets(url):

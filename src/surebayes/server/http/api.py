@@ -268,15 +268,15 @@ async def explain_verdict(call: Call) -> dict[str, Any]:
     return {**verdict, **now, **why.to_dict(top)}
 
 
-async def tell(call: Call) -> dict[str, Any]:
+async def set_label(call: Call) -> dict[str, Any]:
     """Learn the correct label of a remembered verdict."""
     query = call.query
-    return {"outcome": await call.service.tell(query["id"], query["as"], query.get("who"), call.person)}
+    return {"outcome": await call.service.set_label(query["id"], query["as"], query.get("who"), call.person)}
 
 
-async def untell(call: Call) -> dict[str, Any]:
+async def clear_label(call: Call) -> dict[str, Any]:
     """Remove the correct label of a remembered verdict."""
-    return {"outcome": await call.service.untell(call.query["id"], call.query.get("who"), call.person)}
+    return {"outcome": await call.service.clear_label(call.query["id"], call.query.get("who"), call.person)}
 
 
 async def comparison(call: Call) -> dict[str, Any]:
@@ -425,11 +425,12 @@ ENDPOINTS = (
     Endpoint("/v1/verdicts/{id}/explanation", "GET", "read", "Explain the current verdict on a remembered message.",
              explain_verdict, _with(_REMEMBERED, **_NOW, bias=_NUMBER, views=_VIEWS), "",
              {"id": _ID, "top": _TOP}),
-    Endpoint("/v1/verdicts/{id}/truth", "PUT", "teach", "Set the correct label of a verdict, and learn its message "
-             "if that is stored.", tell, _object(outcome=_words("learnt", "already", "moved", "noted", "waiting")), "",
+    Endpoint("/v1/verdicts/{id}/truth", "PUT", "teach", "Set the correct label of a verdict, and learn its message if "
+             "that is stored.", set_label,
+             _object(outcome=_words("learnt", "already", "moved", "noted", "waiting")), "",
              {"id": _ID, "as": _AS, "who": _WHO}),
     Endpoint("/v1/verdicts/{id}/truth", "DELETE", "teach", "Remove a verdict's correct label, and undo its lesson.",
-             untell, _object(outcome=_words("forgotten", "moved", "already", "noted", "unknown")), "",
+             clear_label, _object(outcome=_words("forgotten", "moved", "already", "noted", "unknown")), "",
              {"id": _ID, "who": _WHO}),
     Endpoint("/v1/comparison", "GET", "read", "Compare verdicts with other filters' on the same messages.",
              comparison, _object(comparisons=_list(_COMPARISON))),

@@ -21,7 +21,7 @@ GRACE = 1.0
 """Seconds by which the reader of a body times out before the protocol."""
 
 
-class _Gathered:
+class _JoinedWrites:
     """A transport that joins the writes of one turn of the event loop: head and body of an answer."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -73,7 +73,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._names = names_in(transport.get_extra_info("peercert"))
         if self.client is None and not is_unix(transport):  # without an address it would count as a unix socket's
             transport.abort()
-        self.transport = _Gathered(transport, self.loop)  # type: ignore[assignment]
+        self.transport = _JoinedWrites(transport, self.loop)  # type: ignore[assignment]
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:

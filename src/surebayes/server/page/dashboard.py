@@ -28,7 +28,7 @@ async def dashboard(visit: Visit) -> dict[str, Any]:
         "shadow": options.shadow, "remembers": options.remember, "jumped": surge.jumped, "share": surge.share,
         "max_share": surge.max_share,
     }  # fmt: skip
-    todo = things(status, mode, flow["drift"], first, have)
+    todo = todo_list(status, mode, flow["drift"], first, have)
     return {
         "level": todo[0]["level"] if todo else "well", "sentences": sentences(todo, status, flow["hours"], first),
         "todo": todo, "activity": flow["activity"], "hours": flow["hours"], "band": await band(visit),
@@ -44,7 +44,7 @@ def _flow(mine: Filter) -> dict[str, Any]:
 # ---------------------------------------------------------------------- what to do
 
 
-def things(
+def todo_list(
     status: dict[str, Any], mode: dict[str, Any], drift: dict[str, Any] | None, first: str, have: int
 ) -> list[dict[str, str]]:
     """Return what is to be done, the most urgent first.
@@ -123,6 +123,6 @@ def sentences(todo: list[dict[str, str]], status: dict[str, Any], hours: dict[st
                               known=count(known["n"], "good message")))  # fmt: skip
             rate = promised(status).get(label)
             if rate is not None and known["lower"] <= rate and not must:
-                answer.append(plain("dashboard.within", rate=percent(rate)))
+                answer.append(plain("dashboard.compatible", rate=percent(rate)))
             break
     return answer

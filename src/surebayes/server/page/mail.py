@@ -117,7 +117,7 @@ def _number(visit: Visit, missing: str) -> int:
 async def clear(visit: Visit) -> Done:
     """Remove the correct label of a message."""
     number = _number(visit, "mail.no-number")
-    outcome = await visit.service.untell(number, visit.who, visit.person)
+    outcome = await visit.service.clear_label(number, visit.who, visit.person)
     notice = plain("message.cleared", outcome=TEXTS[f"cleared.{outcome}"])
     return await _changed(visit, [number], notice)
 

@@ -44,7 +44,7 @@ def serve(options: Options) -> int:
         log.always("listening", door=listener, at=[_name(sock) for sock in socks])
     try:
         if options.workers == 1:
-            return _alone(options, sockets)
+            return _serve_in_this_process(options, sockets)
         with _shared_numbers():
             return _Workers(options, sockets, log).run()
     finally:
@@ -80,7 +80,7 @@ def _name(sock: socket.socket) -> str:
     return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
 
 
-def _alone(options: Options, sockets: dict[str, list[socket.socket]]) -> int:
+def _serve_in_this_process(options: Options, sockets: dict[str, list[socket.socket]]) -> int:
     from surebayes.server.process.worker import run
 
     run(options, sockets, lambda: notify("READY=1"))
