@@ -795,14 +795,14 @@ def test_the_guide_is_right():
     assert result.failed == 0
 
 
-FOUND_BY_FUZZING = sorted((Path(__file__).parents[2] / "fuzz" / "regressions" / "read_message").glob("*.eml"))
-
-
-@pytest.mark.parametrize("path", FOUND_BY_FUZZING, ids=lambda path: path.stem)
-def test_what_fuzzing_found(path):
-    raw = path.read_bytes()
-    for limits in (None, Limits(bytes=900, parts=4, depth=2, headers=5, header_length=60, decoded=80, encoded_words=2)):
-        check(read_message(raw, limits=limits, keep_hidden=True, alt_text=True, link_targets=True))
+def test_what_fuzzing_found():
+    regressions = Path(__file__).parents[2] / "fuzz" / "regressions"
+    paths = [*regressions.glob("read_message/*.eml"), *regressions.glob("message_cases/*")]
+    assert paths
+    for path in paths:
+        raw = path.read_bytes()
+        for limits in (None, Limits(bytes=900, parts=4, depth=2, headers=5, header_length=60, decoded=80, encoded_words=2)):
+            check(read_message(raw, limits=limits, keep_hidden=True, alt_text=True, link_targets=True))
 
 
 # ---- copies of one mail

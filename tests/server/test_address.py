@@ -94,6 +94,9 @@ def test_addresses_as_mail_servers_write_them(text, means):
         ("unix:", "unix:PATH"),
         ("local:" + "a" * 101, "unix:PATH"),
         ("localhost:http", "host:port"),
+        ("127.0.0.1:65536", "between 0 and 65535"),
+        ("inet:127.0.0.1:99999", "between 0 and 65535"),
+        ("127.0.0.1:" + "9" * 5000, "between 0 and 65535"),
     ],
 )
 def test_other_addresses_get_advice(text, advice):

@@ -53,9 +53,11 @@ class Address:
         else:
             rest = text
         host, colon, port = rest.rpartition(":")
-        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        if not colon or not host or not port.isascii() or not port.isdigit():
             advice = f" such as 127.0.0.1:{rest}" if rest.isascii() and rest.isdigit() else " such as 127.0.0.1:8025"
             raise BadConfig(f"An address must be host:port or unix:PATH,{advice}. Got {text!r}.")
+        if len(port) > 5 or int(port) > 65535:
+            raise BadConfig(f"A port must be between 0 and 65535. Got {text!r}.")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
         elif ":" in host:
