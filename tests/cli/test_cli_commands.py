@@ -518,7 +518,7 @@ def test_doctor_on_the_installation(run):
     ran = run("doctor")
     assert ran.code == 0
     assert {record["check"] for record in ran.records()} == {
-        "version", "kernel", "extra plots", "extra corpora", "extra server",
+        "version", "kernel", "extra plots", "extra corpora", "extra server", "extra postgres", "extra receipts",
     }  # fmt: skip
 
 

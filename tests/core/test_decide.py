@@ -95,6 +95,21 @@ def test_slope_is_blind_to_row_order_and_counts_weights_as_copies(seed):
     )
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.1, 1e3])
+@given(seed=st.integers(0, 2**32), n=st.integers(2, 12))
+def test_rounding_never_moves_a_slope_to_another_interval(scale, seed, n):
+    random = np.random.default_rng(seed)
+    plus, minus = np.exp2(random.integers(-2, 3, (2, n))) * scale  # many intervals of equal widths, in both scales
+    positive = random.random(n) < 0.5
+
+    def rounded(values):
+        return np.nextafter(values, values * random.choice([0.5, 1.0, 2.0], n))
+
+    for _ in range(4):
+        slope = decide.slope_of_least_error(rounded(plus), rounded(minus), positive)
+        assert slope == pytest.approx(decide.slope_of_least_error(plus, minus, positive), rel=1e-9)
+
+
 def test_slope_of_degenerate_rows():
     assert decide.slope_of_least_error([0, 1, 0], [1, 0, 0], [False, True, True]) == 1.0
     assert decide.slope_of_least_error([], [], []) == 1.0

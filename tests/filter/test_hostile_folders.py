@@ -94,6 +94,29 @@ def test_a_hostile_folder_is_refused_or_usable(whole, tmp_path):
     assert attack(whole, tmp_path, 25, 1) > 5
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("scoring", "classes"), {"ham": 1, "spam": 2}),
+        (("scoring", "classes"), "hs"),
+        (("journal", "known"), []),
+        (("journal", "known"), False),
+        (("journal", "known"), {"learn": [1], "reserve": {}}),
+        (("journal", "known"), {"learn": {"ham": 1}, "reserve": {"ham": 0, "spam": 0}}),
+    ],
+    ids=str,
+)
+def test_parts_of_another_kind_are_refused(place, value, tmp_path):
+    with sb.Filter.create(tmp_path / "f", **KINDS["text"]) as mine:
+        mine.train(MAILS[:20])
+    body = json.loads((tmp_path / "f" / NAME).read_bytes())
+    body.pop("crc32")
+    body[place[0]][place[1]] = value
+    write_sealed(tmp_path / "f", body)
+    with pytest.raises(BadModel):
+        ask_everything(tmp_path / "f")
+
+
 def manifest_of_a_layer(tmp_path):
     """Make a layer f with one lesson on a filter named site; return what its manifest says."""
     with sb.Filter.create(tmp_path / "site", width=2**12) as site:
@@ -164,7 +187,7 @@ def test_what_gives_no_number_is_no_score(tmp_path):
     write_sealed(tmp_path / "f", body)
     model = Model.open(str(tmp_path / "f"))
     model.engine.stages[0].intercepts = reals([inf])  # as coefficients could make it
-    with pytest.raises(BadModel, match="no number"):
+    with pytest.raises(BadModel, match="is not a number"):
         model.scores(MAIL)
     body["settings"]["second_stage"] = 10**30
     write_sealed(tmp_path / "f", body)
@@ -176,3 +199,37 @@ def test_what_gives_no_number_is_no_score(tmp_path):
 @pytest.mark.parametrize("seed", range(3))
 def test_many_hostile_folders(whole, seed, tmp_path):
     attack(whole, tmp_path, 200, 100 + seed)
+
+
+KINDS_OF_VALUES = (None, True, 0, -1, 1.5, "x", [], [0], {}, {"x": 0})
+
+
+def places(value, path=()):
+    """Each place of a value that JSON can hold; of long lists only the first ones."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for key, part in inside:
+        yield (*path, key)
+        yield from places(part, (*path, key))
+
+
+@pytest.mark.slow
+def test_each_part_in_each_kind_is_refused_or_usable(whole, tmp_path):
+    text = (whole / NAME).read_bytes()
+    for n, path in enumerate(places({k: v for k, v in json.loads(text).items() if k != "crc32"})):
+        for m, kind in enumerate(KINDS_OF_VALUES):
+            body = json.loads(text)
+            body.pop("crc32")
+            inside = body
+            for key in path[:-1]:
+                inside = inside[key]
+            inside[path[-1]] = kind
+            folder = tmp_path / f"{n}-{m}"
+            shutil.copytree(whole, folder)
+            write_sealed(folder, body)
+            try:
+                ask_everything(folder)
+            except StoreError:
+                pass
+            except Exception as error:
+                raise AssertionError(f"{path} as {kind!r} came through") from error
+            shutil.rmtree(folder)

@@ -29,6 +29,8 @@ Bools = NDArray[np.bool_]
 
 # Ratios closer to each other than this (relatively) are equal up to rounding: no cut fits between them.
 _SAME_RATIO = 1e-12
+# Of intervals whose widths differ by less than this (relatively) neither is wider: sums in another order keep the choice.
+_SAME_WIDTH = 1e-9
 
 
 def predict_argmax(scores: ArrayLike, possible: ArrayLike) -> NDArray[np.intp]:
@@ -182,7 +184,7 @@ def _interval_of_least_error(
     middle = int(best[best.size // 2])
     if best.size % 2 == 0:
         lower = int(best[best.size // 2 - 1])
-        if width(lows[lower], highs[lower]) >= width(lows[middle], highs[middle]):
+        if width(lows[lower], highs[lower]) >= width(lows[middle], highs[middle]) * (1 - _SAME_WIDTH):
             middle = lower
     return float(lows[middle]), float(highs[middle])
 

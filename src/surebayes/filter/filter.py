@@ -487,8 +487,7 @@ class Filter:
             policy, most = self._away
         if policy == "refuse":
             raise cause
-        args = kind, fingerprint, label, content, message_id, lesson.who, lesson.time
-        outbox.keep(self.path, *args, most, cause)
+        outbox.keep(self.path, kind, fingerprint, label, content, message_id, lesson, most, cause)
         return "waiting"
 
     def fingerprint(self, document: bytes | str) -> str:

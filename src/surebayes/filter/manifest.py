@@ -114,7 +114,7 @@ class Scoring(Record):
         views = [ViewTables.from_json(view, len(documents)) for view in value["views"]]
         if reader not in READERS:
             raise BadModel(f"The manifest names the unknown reader {reader!r}.")
-        fits = len(documents) == len(names) >= 2 and min(documents) >= 0 and views
+        fits = type(names) is list and len(documents) == len(names) >= 2 and min(documents) >= 0 and views
         if not fits or sum(documents) >= MOST_COUNT or not all(isinstance(name, str) for name in names):
             raise BadModel("The manifest has fewer than two classes, no views, or invalid numbers of documents.")
         weights = {name: value[name] for name in WEIGHTS if name in value}
@@ -191,8 +191,7 @@ class Place(Record):
     def from_json(cls, value: "Any") -> "Place":
         """Parse it; BadModel for impossible row numbers."""
         place = cls(**{name: value[name] for name in cls.FIELDS if name in value})
-        known = place.known or {}
-        counts = [n for by_class in known.values() for n in by_class.values()]
+        counts = [] if place.known is None else [n for by_class in place.known.values() for n in by_class.values()]
         rows = [place.absorbed, place.chain, place.learnt_at, place.floor]
         if type(place.id) is not str or not all(type(n) is int and 0 <= n < MOST_ROWS for n in rows):
             raise BadModel("The manifest has invalid row numbers of the journal.")

@@ -159,7 +159,7 @@ class State:
             known = place.known
             try:
                 self.known = {action: {name: known[action][name] for name in self.names} for action in self.known}
-            except KeyError as error:
+            except (KeyError, TypeError) as error:
                 raise BadModel(f"The manifest has no number of messages for {error}.") from None
             self.lessons, self.reread = place.lessons, (place.reread[0], place.reread[1])
             return

@@ -296,9 +296,14 @@ class Certificates(dict[Any, Certificate]):
         return any(certificate.stale for certificate in self.values())
 
 
+def _pair(values: Any) -> tuple[Any, Any]:
+    first, second = values
+    return first, second
+
+
 _REBUILT: dict[str, Callable[[Any], Any]] = {
     "recall_interval": lambda ends: Interval(*ends),
-    "mislabelled": tuple,
-    "dependent": tuple,
+    "mislabelled": _pair,
+    "dependent": _pair,
     "budget": lambda bound: AlarmBound(**bound),
 }

@@ -53,7 +53,7 @@ def name_of(facts: dict[str, str]) -> str:
     Examples
     --------
     >>> name_of({"id": "0a1b2c3d", "key": "00"})
-    '0a1b2c3d-c2ba7d1c2a0ab0ed'
+    '0a1b2c3d-6aa0c21d1d6b684f'
     """
     return f"{facts['id']}-{blake2b(facts['key'].encode(), digest_size=8).hexdigest()}"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections import namedtuple
 
 from surebayes.errors import BadModel, JournalAway
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from surebayes.filter.shared.journal import SharedJournal
+    from surebayes.filter.store.events import Lesson
     from surebayes.filter.transaction import Transaction
 
 NAME = "waiting.sqlite"
@@ -178,18 +178,18 @@ def keep(
     label: str,
     content: bytes,
     message_id: str,
-    who: str | None,
-    when: float | None,
+    lesson: Lesson,
     most_bytes: int,
     cause: JournalAway,
 ) -> None:
     """Keep a lesson until the database is back."""
-    when = time.time() if when is None else when
+    columns = lesson.columns()
     commit = getattr(cause, "row", None)
     outbox = Outbox(folder)
     try:
-        lesson = WaitingLesson(0, os.urandom(16), kind, fingerprint, label, content, message_id, who, when, commit)
-        outbox.add(lesson, most_bytes, cause)
+        key, author, when = os.urandom(16), columns["who"], columns["time"]
+        waits = WaitingLesson(0, key, kind, fingerprint, label, content, message_id, author, when, commit)
+        outbox.add(waits, most_bytes, cause)
     finally:
         outbox.close()
 

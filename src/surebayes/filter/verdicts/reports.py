@@ -66,7 +66,7 @@ def _is_there(database: Database) -> bool:
     return bool(database.rows("SELECT 1 FROM sqlite_master WHERE name = 'reports'"))
 
 
-def keep(memory: Memory, who: str, person: str | None, label: str, before: Sequence[Before]) -> str:
+def keep(memory: Memory, author: str, person: str | None, label: str, before: Sequence[Before]) -> str:
     """Keep a report; return its name. Expired ones are deleted."""
     name, now = os.urandom(12).hex(), time.time()
     rows = json.dumps([[each.number, each.label] for each in before])
@@ -74,19 +74,19 @@ def keep(memory: Memory, who: str, person: str | None, label: str, before: Seque
         memory.database.run(_TABLE)  # created on first use in a file of an earlier release
         memory.database.run("DELETE FROM reports WHERE abs(? - time) > ?", (now, SECONDS))
         memory.database.run(
-            "INSERT INTO reports VALUES (?, ?, ?, ?, ?, ?)", (name, now, who, person or "", label, rows)
+            "INSERT INTO reports VALUES (?, ?, ?, ?, ?, ?)", (name, now, author, person or "", label, rows)
         )
     return name
 
 
-def latest(memory: Memory, who: str, person: str | None, name: str | None = None) -> Report | None:
+def latest(memory: Memory, author: str, person: str | None, name: str | None = None) -> Report | None:
     """Return the latest report of an author, or the one of a name; None if there is none that is recent enough."""
 
     def look(database: Database) -> Report | None:
         if not _is_there(database):
             return None
         query = "SELECT name, time, label, rows FROM reports WHERE who = ? AND person = ? AND abs(? - time) <= ?"
-        values = [who, person or "", time.time(), SECONDS]
+        values = [author, person or "", time.time(), SECONDS]
         if name is not None:
             query, values = f"{query} AND name = ?", [*values, name]
         rows = database.rows(f"{query} ORDER BY time DESC LIMIT 1", tuple(values))
