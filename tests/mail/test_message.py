@@ -801,7 +801,8 @@ def test_what_fuzzing_found():
     assert paths
     for path in paths:
         raw = path.read_bytes()
-        for limits in (None, Limits(bytes=900, parts=4, depth=2, headers=5, header_length=60, decoded=80, encoded_words=2)):
+        narrow = Limits(bytes=900, parts=4, depth=2, headers=5, header_length=60, decoded=80, encoded_words=2)
+        for limits in (None, narrow):
             check(read_message(raw, limits=limits, keep_hidden=True, alt_text=True, link_targets=True))
 
 

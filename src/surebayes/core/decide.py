@@ -29,7 +29,7 @@ Bools = NDArray[np.bool_]
 
 # Ratios closer to each other than this (relatively) are equal up to rounding: no cut fits between them.
 _SAME_RATIO = 1e-12
-# Of intervals whose widths differ by less than this (relatively) neither is wider: sums in another order keep the choice.
+# Intervals whose widths differ by less than this (relatively) are equally wide: rounding does not choose between them.
 _SAME_WIDTH = 1e-9
 
 
