@@ -139,7 +139,7 @@ def test_counts_over_time_are_those_of_the_verdicts(mine):
 
 
 def test_cached_figures_are_renewed_behind_the_answer(folder, monkeypatch):
-    from surebayes.server import answers
+    from surebayes.server import service as module
 
     service, clock, asked = Service(Options(str(folder), log_level="error")), [1000.0], []
 
@@ -148,9 +148,9 @@ def test_cached_figures_are_renewed_behind_the_answer(folder, monkeypatch):
         return len(asked)
 
     async def run():
-        monkeypatch.setattr(answers.time, "monotonic", lambda: clock[0])
+        monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
         seen = [await service.cached("x", question)]
-        for seconds in (answers.FRESH - 1, 2, 0, answers.STALE + 1):
+        for seconds in (module.FRESH - 1, 2, 0, module.STALE + 1):
             clock[0] += seconds
             seen.append(await service.cached("x", question))
             if "x" in service._refreshing:

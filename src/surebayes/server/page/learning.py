@@ -6,10 +6,10 @@ from typing import Any
 
 from surebayes.errors import BadInput
 from surebayes.guarantees.order_statistics import negatives_needed
-from surebayes.server.answers import lessons_by_person
 from surebayes.server.page.look import count
 from surebayes.server.page.texts import plain
 from surebayes.server.page.visit import Done, Visit
+from surebayes.server.service import lessons_by_person
 
 RATES = (0.05, 0.01, 0.001)
 """Possible promises, weakest first."""
