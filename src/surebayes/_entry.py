@@ -62,9 +62,7 @@ def _command(argv: "list[str]") -> int:
         if isinstance(error, ModuleNotFoundError) and error.name == "surebayes.cli":
             _warn(f"surebayes {name}: this installation has no commands but `filter`.")
             return 2
-        _warn(
-            f"surebayes {name}: the installation is damaged: {type(error).__name__}: {error}. Install it again."
-        )
+        _warn(f"surebayes {name}: the installation is damaged: {type(error).__name__}: {error}. Install it again.")
         return 70
     return commands(argv)
 

@@ -48,9 +48,7 @@ class Plan:
         if getattr(trial, "class_prior", None) is not None:
             trial.set_params(class_prior=None)
         trial._prepare(2, np.array([0, 1]), False)
-        documents = _Recording(
-            csr_array(np.array([[1.0, 2.0], [1.0, 0.0]])), np.array([0, 1]), 2, [1], None, plan
-        )
+        documents = _Recording(csr_array(np.array([[1.0, 2.0], [1.0, 0.0]])), np.array([0, 1]), 2, [1], None, plan)
         trial._freeze_on(documents)
         trial._sum(documents, compact=False)
         return plan

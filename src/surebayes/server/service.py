@@ -24,12 +24,11 @@ from surebayes.pool.explanation import Explained
 from surebayes.server.access import Tokens
 from surebayes.server.counters import Counters
 from surebayes.server.layers import OpenLayers
-from surebayes.server.limits import Rate, Refused, RequestMemory, Slots, TooBusy
+from surebayes.server.limits import Rate, Refused, RequestMemory, Slots, Surge, TooBusy
 from surebayes.server.log import Log
 from surebayes.server.marks import points
 from surebayes.server.networks import Networks, SignOn
 from surebayes.server.options import Options
-from surebayes.server.surge import Surge
 from surebayes.server.testmail import TESTER, is_test
 from surebayes.server.tls import TlsFiles
 from surebayes.server.turns import Turns

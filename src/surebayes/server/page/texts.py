@@ -490,9 +490,7 @@ TEXTS: Mapping[str, str] = {
     "settings.presumed": "Presumed good after",
     "settings.off": "off",
     "settings.tokens": "Tokens",
-    "settings.no-tokens": (
-        "No file of tokens: programs on this machine may do everything, remote programs nothing."
-    ),
+    "settings.no-tokens": ("No file of tokens: programs on this machine may do everything, remote programs nothing."),
     "settings.tokens-file": "File",
     "settings.role": "Role",
     "settings.person": "Person",
