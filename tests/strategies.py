@@ -345,3 +345,11 @@ def ip_addresses():
     four = st.integers(0, 2**32 - 1).map(ipaddress.IPv4Address)
     six = st.integers(0, 2**128 - 1).map(ipaddress.IPv6Address)
     return four | six
+
+
+mail_folders = st.sampled_from(
+    ["", ".Junk", ".Spam", ".Archive", ".Archive.2024", ".Junk.2024", ".Trash", ".Sent", "Lists/dev", ".INBOX.Drafts"]
+)
+maildir_flags = st.text("DFPRSTab", max_size=5).map(lambda text: "".join(sorted(set(text))))
+stored_messages = st.lists(st.tuples(mail_folders, maildir_flags, st.booleans()), min_size=1, max_size=12)
+"""Folder, flags, and whether it is new, of each message of a Maildir."""

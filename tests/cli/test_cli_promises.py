@@ -201,14 +201,14 @@ def test_a_threshold_of_the_caller_and_none_at_all():
     assert audit(silent, "X-Mine", beside=False).in_use is None
 
 
-def test_mails_are_taken_in_the_order_of_time():
+def test_mails_are_taken_in_thein_order_of_time():
     """With time stamps reversed, the first third of the time is the last third of the input."""
-    from surebayes.research.audit import _order_of_time
+    from surebayes.research.audit import in_order_of_time
 
-    assert _order_of_time(["ham", "spam", "ham", "spam"], [4.0, 3.0, 2.0, 1.0]).tolist() == [3, 2, 1, 0]
-    assert _order_of_time(["ham", "ham", "spam", "spam"], [1.0, 9.0, None, None]).tolist() == [0, 2, 1, 3]
-    assert _order_of_time(["ham", "spam", "ham", "spam"], [1.0, None, None, 2.0]).tolist() == [0, 2, 1, 3]
-    assert _order_of_time(["ham"] * 2 + ["spam"] * 2, [None] * 4).tolist() == [0, 2, 1, 3]
+    assert in_order_of_time(["ham", "spam", "ham", "spam"], [4.0, 3.0, 2.0, 1.0]).tolist() == [3, 2, 1, 0]
+    assert in_order_of_time(["ham", "ham", "spam", "spam"], [1.0, 9.0, None, None]).tolist() == [0, 2, 1, 3]
+    assert in_order_of_time(["ham", "spam", "ham", "spam"], [1.0, None, None, 2.0]).tolist() == [0, 2, 1, 3]
+    assert in_order_of_time(["ham"] * 2 + ["spam"] * 2, [None] * 4).tolist() == [0, 2, 1, 3]
 
 
 def write_folders(folder, every):
@@ -324,7 +324,7 @@ def test_a_column_of_scores_from_front_to_back(capsys, monkeypatch, tmp_path, ro
     assert run_here(capsys, monkeypatch, "audit", "--scores", table, "--ham", table).code == 2
     done = run_here(capsys, monkeypatch, "audit", "--ham", table)
     assert done.code == 2
-    assert "Give --ham, --spam and --by, or a table with --scores" in " ".join(done.err.split())
+    assert "Give --maildir, or --ham, --spam and --by, or a table with --scores" in " ".join(done.err.split())
     assert run_here(capsys, monkeypatch, *words, "--over-time", tmp_path / "picture.txt").code == 65
 
 

@@ -310,7 +310,7 @@ def _audited(
 ) -> Audit:
     truth = np.array([label == "spam" for label in mails.labels])
     scores = np.array([score.score for score in mails.scores])
-    order = _order_of_time(mails.labels, mails.times)
+    order = in_order_of_time(mails.labels, mails.times)
     together = mails.together.groups()
     found = _in_turn(mails.scores, scores, truth, together, order, by, max_fpr, confidence, threshold, burst)
     found = replace(found, without_score=without, delivered=_dated(found.delivered, truth, order, mails.times))
@@ -319,7 +319,7 @@ def _audited(
     later = order[len(order) // WARM_UP :]
     our_scores = _own_scores(mails, order, progress)
     alarms = None if found.in_use is None else found.in_use.false_alarms.value
-    ranking = _ranking("surebayes", truth[later], our_scores[later], alarms)
+    ranking = ranking_of("surebayes", truth[later], our_scores[later], alarms)
     ours, _ = _certified(our_scores[later], truth[later], together[later], max_fpr, confidence, PREQUENTIAL)
     return replace(found, rankings=[*found.rankings, ranking], ours=ours)
 
@@ -379,7 +379,7 @@ def _in_turn(
     anytime, anytime_too_few = _certified(*in_order, max_fpr, confidence, EXACT, anytime=True)
     later = order[len(order) // WARM_UP :]
     alarms = None if in_use is None else in_use.false_alarms.value
-    rankings = [_ranking(by, truth[later], scores[later], alarms)]
+    rankings = [ranking_of(by, truth[later], scores[later], alarms)]
     delivered = None
     if in_use is not None:
         called = np.array(_verdicts(given, threshold), dtype=bool)[order]
@@ -517,7 +517,8 @@ def _in_use(scores: Sequence[HeaderScore], truth: Bools, threshold: float | None
     )
 
 
-def _ranking(system: str, truth: Bools, scores: Floats, alarms: float | None) -> Ranking:
+def ranking_of(system: str, truth: Bools, scores: Floats, alarms: float | None) -> Ranking:
+    """Measure the recall of scores at low rates, and at the rate of a filter in use (None if it is unknown)."""
     if truth.all() or not truth.any():
         raise BadInput("After the first third there is mail of one class only: an audit needs ham and spam throughout.")
     rates = metrics.roc_curve(truth, scores)
@@ -530,7 +531,7 @@ def _ranking(system: str, truth: Bools, scores: Floats, alarms: float | None) ->
     )
 
 
-def _order_of_time(labels: Sequence[str], times: Sequence[float | None]) -> NDArray[np.intp]:
+def in_order_of_time(labels: Sequence[str], times: Sequence[float | None]) -> NDArray[np.intp]:
     """Sort messages by time; a missing time is that of the neighbour in its class; a class without times is spread."""
     known = [when for when in times if when is not None]
     first, last = (min(known), max(known)) if known else (0.0, 1.0)
