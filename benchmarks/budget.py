@@ -5,7 +5,7 @@ Run it (it needs the corpora in the folder that SUREBAYES_DATA names):
     python benchmarks/budget.py
     python benchmarks/budget.py --plots docs/images
     python benchmarks/budget.py --scores scores.npz      (keeps the streams' scores for the next time)
-    python benchmarks/budget.py --cost          (no corpora: what remembering verdicts costs `surebayes filter`)
+    python benchmarks/budget.py --cost          (no corpora: the cost of remembering verdicts in `surebayes filter`)
 
 A filter judges every message before learning it. The first third warms up the threshold; the figures are for the rest.
 Labels arrive at once, 100 or 500 messages late, or only from complaints: a false alarm is rescued at once, and messages
@@ -74,7 +74,7 @@ def kept(path):
 
 
 class Run:
-    """A stream under a budget: what was flagged, what became known in which order, what was in flight."""
+    """A stream under a budget: flagged documents, the order in which labels became known, documents in flight."""
 
     def __init__(self, y, scores, rate, truths, start, burst=BURST):
         self.y, self.rate, self.start = y[start:], rate, start
@@ -120,7 +120,7 @@ class Run:
             self.known.append(self.flagged[i])
 
     def silence(self, scores):
-        """Only rescues and silence speak."""
+        """Labels come from rescues and silence alone."""
         waiting = deque()
         for i, score in enumerate(scores.tolist()):
             while waiting and waiting[0] + SILENT <= i:
@@ -180,7 +180,7 @@ def table(streams):
     return "\n".join(lines)
 
 
-# ---------------------------------------------------------------------- what remembering costs
+# ---------------------------------------------------------------------- cost of remembering
 
 
 def cost(runs=25):
@@ -288,7 +288,7 @@ def hostile(y, scores, share=0.05):
 
 
 def draw_hostile(y, scores, path, rate=0.01, window=300):
-    """Draw alarms, bound, debt and recall while good mail turns into what looks like spam, and after."""
+    """Draw alarms, bound, debt and recall while good mail looks like spam, and after."""
     turned, during = hostile(y, scores)
     start = len(y) // 3
     run = Run(y, turned, rate, "told", start)

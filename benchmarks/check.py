@@ -1,6 +1,6 @@
-"""Compare the ratios of `make bench` with those that were kept: `make bench-check` fails where one was lost.
+"""Compare the ratios of `make bench` with the stored ones: `make bench-check` fails if one got worse.
 
-`python benchmarks/check.py [NAME...]` runs the benchmarks, or those that are named, on invented documents, which are
+`python benchmarks/check.py [NAME...]` runs all benchmarks, or the named ones, on invented documents, which are
 the same everywhere; `--keep` writes their ratios to benchmarks/baseline.json instead, and `--results FILE` takes the
 ratios from a file instead of running anything.
 """
@@ -20,7 +20,7 @@ ALLOWED = 0.3
 
 
 def loss(kind, before, now):
-    """Return the share that was lost: of speed over a peer (floor), or of what was needed at most (ceiling).
+    """Return the loss as a share: of speed over a peer (floor), or of the time needed (ceiling).
 
     Examples
     --------
@@ -31,7 +31,7 @@ def loss(kind, before, now):
 
 
 def compare(baseline, results):
-    """Return a line for each ratio that was kept, and the names of those that were lost or are gone."""
+    """Return a line for each stored ratio, and the names of worse or missing ones."""
     lines, lost = [], []
     for name, rows in baseline.items():
         if name not in results:

@@ -1,12 +1,12 @@
-"""Bounds and weights of opinions, and the machine beside them: settings compared on differing parts.
+"""Bounds and weights of opinions, and the machine next to them: settings compared on different parts.
 
 Run it (corpora in the folder that SUREBAYES_DATA names; `mail` takes some ten minutes of CPU the first time):
 
     python benchmarks/choose_bounds.py mail [--cache FOLDER]
     python benchmarks/choose_bounds.py text [--cache FOLDER]
 
-The rule by which a setting is chosen is in docs/decisions/bounded-opinions.md; it was written before this was run. With
-`--cache` the experts' opinions are kept in a folder, and only what is missing there is measured.
+The rule for choosing a setting is in docs/decisions/bounded-opinions.md; it was written before the first run. With
+`--cache` the experts' opinions are cached in a folder.
 """
 
 import argparse
@@ -232,7 +232,7 @@ def mail_settings(
 
 
 def _trusted(levels: tuple[np.ndarray, np.ndarray], inside: np.ndarray) -> dict[str, np.ndarray]:
-    """Return which held-out documents the two levels are compared on: all, or those that not both contradict."""
+    """Return the held-out documents for comparing the two levels: all, or only labels that a level supports."""
     side = np.where(inside, 1.0, -1.0)
     result = {"": np.ones(len(inside), bool)}
     for limit in (0.5, 1.0):
@@ -258,13 +258,13 @@ def ranks(figures: dict[tuple, tuple[float, float, float]]) -> dict[tuple, float
 
 
 def keeps_floors(setting: tuple, trials: dict[str, dict[tuple, tuple[float, float, float]]]) -> bool:
-    """Whether a setting has what it must have in some trials."""
+    """Whether a setting meets its condition in some trials."""
     figures = [(trials[name][setting], floor) for name, floor in FLOORS.items() if name in trials]
     return all(area >= least and recall >= most for (area, _, recall), (least, most) in figures)
 
 
 def choose(trials: dict[str, dict[tuple, tuple[float, float, float]]], shown: int = 12) -> tuple:
-    """Print how the settings did, and return the one that the rule chooses."""
+    """Print the results of the settings, and return the choice of the rule."""
     by_trial = {name: ranks(figures) for name, figures in trials.items()}
     settings = list(next(iter(by_trial.values())))
     table = {s: np.array([by_trial[name][s] for name in trials]) for s in settings}
@@ -459,7 +459,7 @@ def choose_text(cache: Path | None) -> None:
 
 
 def main() -> int:
-    """Measure what is missing, and print what is chosen."""
+    """Run missing measurements, and print the choice."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=("mail", "text"))
     parser.add_argument("--cache", type=Path)

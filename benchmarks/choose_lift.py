@@ -4,10 +4,10 @@ Run it (corpora in the folder that SUREBAYES_DATA names; about fifteen minutes o
 
     python benchmarks/choose_lift.py
     python benchmarks/choose_lift.py --scores scores.npz      (keeps the streams' scores for the next time)
-    python benchmarks/choose_lift.py --in-flight              (what anticipating alarms in flight changes)
+    python benchmarks/choose_lift.py --in-flight              (the effect of anticipating alarms in flight)
 
 Debt d of a burst b lifts the threshold to the quantile share (d / b)^power of recent positives. The bound on false
-alarms holds for any of them; what they change is recall. The rule: **of the candidates within .002 of the highest mean
+alarms holds for any of them; they differ in recall. The rule: **of the candidates within .002 of the highest mean
 recall, the one whose filter is mute for 1% of the time or more in the fewest runs**. (A first rule went by these runs
 alone, and picked the candidate with the lowest recall of all.)
 
@@ -127,7 +127,7 @@ def measured(made, share, power):
 
 
 def compare_anticipation(made):
-    """Print what it changes that answers in flight lift the threshold in advance."""
+    """Print the effect of lifting the threshold in advance for answers in flight."""
     for Quick.anticipates in (False, True):
         recall, mute = measured(made, budget.LIFTED_SHARE, budget.LIFTED_POWER)
         ways = ", ".join(f"{mean:.4f} {delay}" for delay, mean in zip(TRUTHS, recall.mean(axis=(0, 1))))

@@ -56,7 +56,7 @@ def cpu(call, times=5) -> float:
 
 
 def rows(most=None):
-    """Return what was measured: (what, ours in seconds, peer in seconds, ours / peer, ceiling or None)."""
+    """Return the measurements: (name, ours in seconds, peer in seconds, ours / peer, ceiling or None)."""
     name, X, y = counts()
     if most is not None:
         X, y = X[:most], y[:most]

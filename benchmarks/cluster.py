@@ -1,6 +1,6 @@
-"""Fits past one machine, measured: `python benchmarks/cluster.py curve|overhead|mail|pools|judging|draw`.
+"""Fits beyond one machine, measured: `python benchmarks/cluster.py curve|overhead|mail|pools|judging|draw`.
 
-curve      CPU time a document and peak memory of cluster.fit by two processes, from few documents to many, beside
+curve      CPU time a document and peak memory of cluster.fit by two processes, from few documents to many, and of
            scikit-learn's CountVectorizer + MultinomialNB on a tenth of them; written to docs/scale/measured.json
 overhead   the CPU time of Dask and of Spark over plain processes on the same parts, start-up excluded; same file
 mail       `surebayes train --views words --no-journal` on two mailboxes of synthetic mail, end to end, and
@@ -104,11 +104,11 @@ def measured(work):
     return descendants() - cpu, time.perf_counter() - wall
 
 
-# ---- the curve: each point in a process of its own, for its peak of memory
+# ---- the curve: each point in a separate process, for its peak of memory
 
 
 def point(folder, n):
-    """Fit n documents by two processes; print what it took as JSON."""
+    """Fit n documents by two processes; print time and memory as JSON."""
     from surebayes import cluster
 
     parts, pipeline = written(folder, n), model()
@@ -128,7 +128,7 @@ def _warm(_):
 
 
 def peer(folder, n):
-    """Fit scikit-learn's pair on n documents in one process; print what it took."""
+    """Fit scikit-learn's pair on n documents in one process; print time and memory."""
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.naive_bayes import MultinomialNB
 
@@ -156,7 +156,7 @@ def curve(folder, sizes):
     record(curve=points, peer=tenth, load=os.getloadavg()[0])
 
 
-# ---- what an engine costs over plain processes
+# ---- cost of an engine over plain processes
 
 
 def overhead(folder, n, engines):

@@ -23,7 +23,7 @@ _RUNS = 9
 
 
 def rows() -> Iterator[tuple[str, float, float, float, float | None]]:
-    """Yield (what, ours, a bare Python, ours / bare, the ceiling)."""
+    """Yield (name, ours, a bare Python, ours / bare, the ceiling)."""
     mails, labels = synthetic.as_lists(400, seed=3)
     mail = sorted(mails, key=len)[200]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,11 +1,11 @@
-"""Spam that carries a filter's own verdict, "ham": how much of it is caught, with these fields and without.
+"""Spam that carries a filter's own verdict, "ham": the share that is caught, with these fields and without.
 
     SUREBAYES_DATA=... python benchmarks/forged_fields.py
 
 A filter learns the first part of the SpamAssassin corpus. Then 230 later good messages are filtered, and the copies as
 they come out, header fields and all, are taught as ham, as users do who file mail into folders that are learnt from.
 The spam after that is judged as it is, and with five fields in front that say it is ham. For comparison, the same
-with fields of an unheard-of name: what they are worth to a sender where a filter takes them for the sender's own.
+with fields of an unknown name: their value to a sender if a filter accepts them as the sender's.
 """
 
 import os

@@ -9,7 +9,7 @@ Run it:
 Scores of negatives are standard normal, those of positives lie 4 higher; the oracle knows this and takes the
 threshold with a false-positive rate of exactly 0.1%. Each row of the table repeats the calibration 400 times on new
 negatives. With `mail`, the promise meets real mail instead: see `mail_table`. With `corrections`, a filter is corrected
-by what it misjudged in its reserve, and its promise renewed: see `corrections`.
+by the misjudged part of its reserve, and its promise renewed: see `corrections`.
 """
 
 import sys
@@ -66,7 +66,7 @@ def table(max_fpr=0.001, confidence=0.95, sizes=SIZES):
 def allowances(
     max_fpr=0.001, confidence=0.95, sizes=(10_000, 50_000), pairs=((0, 0), (20, 0), (0, 1), (0, 3), (20, 3))
 ):
-    """Build the Markdown table of what it costs to allow for wrong labels, on labels that are all right."""
+    """Build the Markdown table of the cost of allowing for wrong labels, on correct labels."""
     lines = ["| negatives | foreign | missing | allowed above | recall |", "|---:|---:|---:|---:|---:|"]
     for n in sizes:
         random = np.random.default_rng(n)
@@ -133,7 +133,7 @@ def corrections(runs=100, max_fpr=0.1, confidence=0.9, rounds=5):
         f"| promise of at most {max_fpr:.0%}, confidence {confidence:.0%} | guaranteed | broken | true rate, mean |",
         "|---|---:|---:|---:|",
     ]
-    names = "before corrections", f"renewed after {rounds} rounds of them", "renewed on what was never taken out alone"
+    names = "before corrections", f"renewed after {rounds} rounds of them", "renewed without the taught documents"
     for name, results in zip(names, zip(*found)):
         broken = sum(rate > max_fpr for _, rate in results)
         count = sum(guaranteed for guaranteed, _ in results)

@@ -56,7 +56,7 @@ def mailbox(raw: bytes) -> None:
 
 
 def packed_mailbox(raw: bytes) -> None:
-    """Read a mailbox that is compressed; what it holds is its size."""
+    """Read a compressed mailbox; its size is that of its content."""
     with tempfile.NamedTemporaryFile(suffix=".mbox.gz") as file:
         file.write(gzip.compress(b"From a@b Mon Jan  1 00:00:00 2024\n" + raw))
         file.flush()
@@ -65,7 +65,7 @@ def packed_mailbox(raw: bytes) -> None:
 
 
 def journal(raw: bytes) -> None:
-    """Compress what the journal keeps of a document, and read it again."""
+    """Compress a document's content for the journal, and read it again."""
     pool = kernel("pool")
     assert pool.decompress(pool.compress([raw])[0], len(raw)) == raw
 
@@ -77,7 +77,7 @@ def parameters(value: bytes) -> bytes:
 
 
 def inputs() -> "list[tuple[str, Callable, bytes | str]]":
-    """Return names, functions and their inputs; what must be new to the process comes first."""
+    """Return names, functions and their inputs; inputs that must be new to the process come first."""
     unseen = "".join(
         [chr(c) for low in range(0, 256, 7) for c in range(0x100 + low, 0x110000, 256) if not 0xD8 <= c >> 8 < 0xE0]
     )

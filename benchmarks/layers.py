@@ -1,4 +1,4 @@
-"""Layers: how well a person's filter judges after few lessons, on a site's filter and without it; and what it costs.
+"""Layers: quality of a person's filter after few lessons, on a site's filter and without it; and its cost.
 
     python benchmarks/layers.py quality                 # words, as the table in docs/layers.md has it
     python benchmarks/layers.py quality --views pool    # the default pool
@@ -170,7 +170,7 @@ def mails(most):
 
 
 def cost(arguments):
-    """Print what a layer costs."""
+    """Print the cost of a layer."""
     name, stream = mails(arguments.mails)
     lessons, rest = stream[:20], stream[20:]
     with tempfile.TemporaryDirectory() as folder:

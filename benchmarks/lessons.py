@@ -9,9 +9,9 @@ The filter is trained on all messages but the last 1,000, which are then learnt 
 Reported: CPU time of a lesson against a Python that does nothing; bytes written for a lesson (as the system counts
 them, the journal's included); `filter` and `classify` through the stack of tables against the same model in one file;
 the room that the folder takes against the mail. With --check the same lessons are taught in one process too, and
-counts and weights compared to the bit; and their counts with those of one training on all messages.
+counts and weights compared bit for bit; and their counts with those of one training on all messages.
 
-The second prints what `history` and `rollback` take where the journal has so many rows (half of them lessons, the other
+The second prints the cost of `history` and `rollback` for a journal of that many rows (half of them lessons, the other
 half the same lessons forgotten), and where it has a hundredth of them.
 """
 
@@ -114,7 +114,7 @@ def counts_at_once(folder: Path, mails: list[tuple[bytes, str]]) -> list[bytes]:
 
 
 def long_history(most: int) -> None:
-    """Print what looking back and going back take, by the number of rows that the journal has."""
+    """Print the cost of reading the history and rolling back, by the journal's number of rows."""
     mails = [(mail.raw, mail.label) for mail in mail_stream(300, seed=3)]
     for rows in (most // 100, most):
         with tempfile.TemporaryDirectory() as scratch:
@@ -158,7 +158,7 @@ def clock_of(call: Callable[[], Any]) -> float:
 
 
 def compared(folder: Path, mails: list[bytes], stack: int) -> None:
-    """Print what `filter` and `classify` take through the stack, against the same model in one file."""
+    """Print the cost of `filter` and `classify` through the stack, against the same model in one file."""
     whole = folder.with_name("whole")
     shutil.copytree(folder, whole)
     with sb.Filter.open(whole) as opened:

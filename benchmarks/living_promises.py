@@ -3,7 +3,7 @@
 Run it:
 
     python benchmarks/living_promises.py                     mixtures of the anytime certificate, and their costs
-    python benchmarks/living_promises.py bounds              the audit's upper bound beside the best of its kind
+    python benchmarks/living_promises.py bounds              the audit's upper bound, and the best of its kind
     python benchmarks/living_promises.py laws --plots docs/images
     python benchmarks/living_promises.py mail --scores scores.npz
     python benchmarks/living_promises.py groups --scores scores.npz
@@ -52,7 +52,7 @@ def reached(shares, weights, k, doubt=0.05):
 
 
 def mixtures(rate=0.001):
-    """Build the Markdown table of what each mixture allows above, and when the first certificate comes."""
+    """Build the Markdown table of each mixture: documents allowed above, and those needed for the first certificate."""
     lines = [f"| | first | {' | '.join(f'{n:,}' for n in SIZES)} |", "|---|---:|" + "---:|" * len(SIZES)]
     fixed = [allowed_errors(n, rate, 0.95) for n in SIZES]
     lines.append(f"| one n, fixed beforehand | 2,995 | {' | '.join(_count(k) for k in fixed)} |")

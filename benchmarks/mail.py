@@ -93,7 +93,7 @@ def head_times() -> list[tuple[str, float]]:
 
 
 def rows() -> list[tuple[str, float, float, float, float]]:
-    """Return what is measured, our CPU seconds, the peer's, peer / ours, and the least ratio that is good enough."""
+    """Return the name, our CPU seconds, the peer's, peer / ours, and the minimum ratio."""
     name, mails = real_mail()
     parts = html_parts(mails)
     hostile = hostile_times()

@@ -2,11 +2,11 @@
 
 `python benchmarks/many_hosts.py latency --rate 100 --seconds 20` teaches on host A at a steady rate, and records when
 host B, which follows, has each row in its model. `python benchmarks/many_hosts.py judging` compares the CPU time of a
-verdict on a host that shares its journal with that on a folder of its own, alternating.
+verdict on a host that shares its journal with that on a host alone, alternating.
 `python benchmarks/many_hosts.py join --rows 1000000` writes so many rows of small texts into a database, and times a
 new host from nothing to its first verdict.
 
-Needs PostgreSQL (`apt-get install postgresql`); the server is started in a folder of its own, with fsync.
+Needs PostgreSQL (`apt-get install postgresql`); the server is started in a separate folder, with fsync.
 """
 
 import argparse

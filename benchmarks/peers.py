@@ -223,7 +223,7 @@ def one_by_one(name, raw, spam, views="pool"):
 
 
 def rows(most=None):
-    """Return what was measured: (what, ours in seconds, peer in seconds, peer / ours, floor)."""
+    """Return the measurements: (name, ours in seconds, peer in seconds, peer / ours, floor)."""
     if not shutil.which("bogofilter"):
         return []
     name, raw, spam = mails(most)

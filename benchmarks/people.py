@@ -3,7 +3,7 @@
     python benchmarks/people.py [--persons 1000] [--open-layers 64] [--mails 6000]
 
 A site is trained on synthetic mail; a process then opens layers like `surebayes serve --users`. Each person teaches one
-message (a new layer), then another one (the layer reopened if it was closed meanwhile), then has one judged. Finally
+message (a new layer), then another one (the layer reopened if it was closed), then has one judged. Finally
 the site is taught between the lessons of people, so that layers must find its new tables. Memory is the growth of the
 process's resident set (RSS) above the site alone; CPU time is that of all threads; bytes on disk are blocks of the file
 system per person.
@@ -61,7 +61,7 @@ def on_disk(folder: str) -> int:
 
 @contextlib.contextmanager
 def site_of(mails: int, words: list[str]) -> Iterator[str]:
-    """Yield the folder of a trained site; it is trained by a process of its own, whose memory is not measured."""
+    """Yield the folder of a trained site; it is trained by a separate process, whose memory is not measured."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = os.path.join(scratch, "site")
         child = os.fork()

@@ -42,7 +42,7 @@ def mails(name: str, share: float):
 
 
 def filter_row(name: str, raw: list, spam: np.ndarray):
-    """Return what a filter costs, as a ratio ViewPool.fit / Filter.train."""
+    """Return the cost of a filter, as a ratio ViewPool.fit / Filter.train."""
     start = cpu()
     ViewPool().fit(raw, spam)
     fitted = cpu() - start

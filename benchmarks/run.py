@@ -1,4 +1,4 @@
-"""Run the benchmarks and print them as ratios against named peers in the same run: `make bench`.
+"""Run the benchmarks and print ratios against named peers in the same run: `make bench`.
 
 Name some (`python benchmarks/run.py classifiers`) to run only those.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-# what each module measures, and whether a ratio should be above its limit ("floor") or below ("ceiling")
+# the subject of each module, and whether its ratios have a lower limit ("floor") or an upper one ("ceiling")
 BENCHMARKS = {
     "classifiers": ("Classifiers against scikit-learn's MultinomialNB (ours / peer)", "ceiling"),
     "tuning": ("A search by TunedNB in fits of OpinionPoolNB (ours / one fit)", "ceiling"),
@@ -33,7 +33,7 @@ def measured(names: list[str]) -> dict[str, dict[str, float]]:
 
 
 def named_ratios(rows: Iterable[tuple[Any, ...]]) -> dict[str, float]:
-    """Return the ratio of each row by what was measured.
+    """Return the ratio of each row by its name.
 
     Figures in a name, and which case was the worst of many, change from run to run and are left out.
 

@@ -36,7 +36,7 @@ def mails(n: int, seed: int) -> tuple[list[bytes], list[str]]:
 
 
 def cpu(pid: int) -> float:
-    """Return the seconds of CPU that a process and its children have used, those that have ended included."""
+    """Return the CPU seconds of a process and its children, finished ones included."""
     total, ticks = 0.0, os.sysconf("SC_CLK_TCK")
     for entry in os.listdir("/proc"):
         try:
@@ -49,7 +49,7 @@ def cpu(pid: int) -> float:
 
 
 class Served:
-    """`surebayes serve` in a process of its own."""
+    """`surebayes serve` in a separate process."""
 
     def __init__(self, folder: Path, *flags: str) -> None:
         script = Path(sys.executable).with_name("surebayes")
@@ -105,7 +105,7 @@ def load(ask, seconds: float = SECONDS) -> list[float]:
 
 
 def over_http(port: int, raws: list[bytes], acknowledged: list[tuple[bytes, str]] | None = None, batch: int = 0):
-    """Return what makes a client of HTTP with a connection of its own."""
+    """Return a factory of HTTP clients with separate connections."""
 
     def ask(k: int):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -224,7 +224,7 @@ classifier "bayes" {{
 
 
 def over_rspamd(port: int, raws: list[bytes]):
-    """Return what makes a client of rspamd."""
+    """Return a factory of rspamd clients."""
 
     def ask(k: int):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)

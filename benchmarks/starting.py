@@ -10,7 +10,7 @@ COMMAND = "import sys; from surebayes._entry import main; sys.exit(main())"
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a user: what Python compiles is kept, what is printed is buffered."""
+    """Return the environment of a user: bytecode is cached, output is buffered."""
     return {k: v for k, v in os.environ.items() if k not in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")}
 
 

@@ -81,7 +81,7 @@ def wall(first: Callable[[], object], second: Callable[[], object], repeats: int
 
 
 def only_core(cores: set[int]) -> set[int]:
-    """Stay on these cores; give those that were allowed before."""
+    """Stay on these cores; return the previous ones."""
     if not hasattr(os, "sched_setaffinity"):
         return set()
     before = os.sched_getaffinity(0)
@@ -173,7 +173,7 @@ print((status("VmHWM") - before) / 1024)
 
 
 def memory_rows(name: str, most: int | None) -> list[Row]:
-    """Peak memory of a process above what it had before, in MB."""
+    """Growth of a process's peak memory, in MB."""
     if not os.access("/proc/self/clear_refs", os.W_OK):
         return []
     peaks = []
@@ -226,7 +226,7 @@ def fasttext(folder: Path, texts: list[str], labels: np.ndarray) -> Callable[[],
 
 
 def rows(most: int | None = None) -> list[Row]:
-    """Return what is measured, ours, the peer's, peer / ours, and the least ratio that is good enough."""
+    """Return the name, our CPU seconds, the peer's, peer / ours, and the minimum ratio."""
     name, texts, labels = documents(most)
     allowed = only_core(set())
     try:

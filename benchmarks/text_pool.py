@@ -1,9 +1,9 @@
 """Cost of ViewPool("text") and quality of a filter of text (corpora in the folder that SUREBAYES_DATA names).
 
-    python benchmarks/text_pool.py peers [CORPUS]    # CPU beside LinearSVC on byte 3-5-grams; ten minutes
-    python benchmarks/text_pool.py cost [CORPUS]     # CPU beside linear machines on words and on characters; minutes
-    python benchmarks/text_pool.py documents 25000   # CPU to fit so many texts of 1.15 kB, beside words alone
-    python benchmarks/text_pool.py filters           # AUC_0.1 of a filter beside that of ViewPool; a minute or two
+    python benchmarks/text_pool.py peers [CORPUS]    # CPU, and that of LinearSVC on byte 3-5-grams; ten minutes
+    python benchmarks/text_pool.py cost [CORPUS]     # CPU, and that of linear machines on words and characters; minutes
+    python benchmarks/text_pool.py documents 25000   # CPU to fit this many texts of 1.15 kB, and of words alone
+    python benchmarks/text_pool.py filters           # AUC_0.1 of a filter and of ViewPool; a minute or two
     python benchmarks/text_pool.py classes           # the gain of small classes from shared weights; a minute or two
 
 peers: the first task of each corpus of the text suite, documents to scores. The machine is scikit-learn's LinearSVC
@@ -12,8 +12,8 @@ twenty classes against twenty machines on rows made once; three machines are fit
 
 cost: the same tasks, texts to scores. Machines: scikit-learn's TfidfVectorizer (words, sublinear) and LinearSVC; and
 LinearSVC on tf-idf of character 3- to 5-grams within word borders, by this library's vectorizer, each with its default
-C. What takes less than two seconds is measured up to five times, and the least counts. The mean AUC_0.1 and recall at
-0.1% false positives of the classes stand beside the cost.
+C. Runs below two seconds are repeated up to five times, and the minimum counts. The mean AUC_0.1 and recall at
+0.1% false positives of the classes are in the same table.
 
 documents: the texts of Enron-Spam, at most 4,000 characters of each, in a random order; beyond its 33,716 the first
 half of one and the second of another, with a label at random, because only the cost is asked for.
@@ -61,7 +61,7 @@ def pool() -> ViewPool:
 
 
 def peers(names: Sequence[str] = suites.TEXT) -> None:
-    """Print what the pool and the machine cost on each corpus."""
+    """Print the cost of the pool and the machine on each corpus."""
     for name in names:
         tasks = suites.text_tasks(name)
         first, classes = tasks[0], tasks[0].classes
@@ -92,7 +92,7 @@ SYSTEMS = {"ViewPool": pool, "TF-IDF of words, LinearSVC": on_words, "characters
 
 
 def cost(names: Sequence[str] = ("sms_spam", "movie_reviews", "news20_bydate")) -> None:
-    """Print what the pool and linear machines cost, and what they reach."""
+    """Print the cost and the quality of the pool and of linear machines."""
     for make in SYSTEMS.values():  # what is imported when it is first used isn't the corpus's cost
         make().fit(["one two", "three four"] * 9, [0, 1] * 9).decision_function(["one"])
     for name in names:
@@ -123,7 +123,7 @@ def cost(names: Sequence[str] = ("sms_spam", "movie_reviews", "news20_bydate")) 
 
 
 def documents(n: int) -> None:
-    """Print what fitting n texts costs."""
+    """Print the cost of fitting n texts."""
     corpus, random = corpora.load("enron_spam"), np.random.default_rng(0)
     messages = [read_message(mail) for mail in corpora.mails(corpus)]
     order = random.permutation(len(messages))
@@ -154,7 +154,7 @@ def documents(n: int) -> None:
 
 
 def filters() -> None:
-    """Print what a pool and a filter of the same texts reach."""
+    """Print the quality of a pool and a filter of the same texts."""
     for name in ("movie_reviews", "sms_spam", "news20_bydate"):
         corpus = corpora.load(name)
         corpus = corpus if name == "news20_bydate" else corpus.without_duplicates()
@@ -182,10 +182,10 @@ def filters() -> None:
 
 @dataclass
 class Classes:
-    """Texts of many classes: training texts and labels, those that weigh the experts, and the test labels."""
+    """Texts of many classes: training texts and labels, texts that weight the experts, and the test labels."""
 
     texts: list[str]
-    labels: np.ndarray  # of all texts; those that judge may have any
+    labels: np.ndarray  # of all texts; test texts may have any
     training: np.ndarray
     held: np.ndarray  # places of texts
     truth: np.ndarray  # (texts that judge, classes)
@@ -245,7 +245,7 @@ def newsgroups() -> Classes:
 
 
 def classes() -> None:
-    """Print what each class by itself reaches, and with what it borrows."""
+    """Print the quality of each class with separate and with borrowed weights."""
     for name, read in (
         ("Reuters, one topic", reuters),
         ("Reuters, all topics", all_topics),

@@ -39,12 +39,12 @@ def tasks():
 
 
 def rows():
-    """Return what was measured: (what, seconds for 50 candidates, seconds of a fit, their ratio, ceiling)."""
+    """Return the measurements: (name, seconds for 50 candidates, seconds of a fit, their ratio, ceiling)."""
     for name, texts, y in tasks():
         X = sb.CountVectorizer().fit_transform(texts)
         tuned, single = sb.TunedNB(), sb.OpinionPoolNB()
         fits, searches = [], []
-        for _ in range(ROUNDS):  # by turns, and medians: what else the machine does then slows both alike
+        for _ in range(ROUNDS):  # alternating, and medians: other work on the machine then slows both alike
             fits += [cpu(lambda: single.fit(X, y), 1) for _ in range(5)]  # noqa: B023 - called at once
             searches.append(cpu(lambda: tuned.fit(X, y), 1))  # noqa: B023 - called at once
         fit, search = float(np.median(fits)), float(np.median(searches))

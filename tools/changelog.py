@@ -1,7 +1,7 @@
 """Gather the changes of a release into CHANGELOG.md, and write its number and date into CITATION.cff.
 
-`python tools/changelog.py` shows what the next release would say; `python tools/changelog.py 1.2.0` writes it. Changes
-are files of changes/, which towncrier gathers; what was written below "Unreleased" by hand becomes such files first.
+`python tools/changelog.py` shows the changes of the next release; `python tools/changelog.py 1.2.0` writes it. Changes
+are files of changes/, which towncrier gathers; text below "Unreleased" becomes such files first.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def towncrier(folder: Path, *words: str) -> None:
 
 
 def main(words: list[str]) -> None:
-    """Show the next release, or write the one that is named."""
+    """Show the next release, or write the given one."""
     if not words:
         print(unreleased((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))[1].strip(), flush=True)
         towncrier(ROOT, "--draft", "--version", "Unreleased")

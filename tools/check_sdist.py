@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def main(folder: Path, words: list[str]) -> None:
-    """Unpack the archive, install it with what its tests need, and run them outside of any clone."""
+    """Unpack the archive, install it with the dependencies of its tests, and run them outside of any clone."""
     archives = list(folder.glob("*.tar.gz"))
     if len(archives) != 1:
         raise SystemExit(f"{folder} must hold one source archive. Got {len(archives)}: run make dist.")

@@ -1,6 +1,7 @@
 """The checks of scikit-learn that an estimator fails, and why; docs/scikit-learn.md has them as a table.
 
-`tests/classifiers/test_estimator_checks.py` runs all checks on every estimator and holds what fails to this table.
+`tests/classifiers/test_estimator_checks.py` runs all checks on every estimator, and compares the failures with
+this table.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def may_fail(estimator: BaseEstimator) -> dict[str, str]:
 
 
 def outcomes(estimator: BaseEstimator) -> Iterator[tuple[str, str | None]]:
-    """Yield (name, None or what went wrong, with its causes) of every check."""
+    """Yield the name of every check, and None or its error with causes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SkipTestWarning)  # for text there are fewer checks, and it says so
         checks: list[Any] = list(estimator_checks_generator(estimator))
@@ -65,7 +66,7 @@ def outcomes(estimator: BaseEstimator) -> Iterator[tuple[str, str | None]]:
             warnings.simplefilter("ignore")  # scikit-learn's checks warn on purpose
             try:
                 check(instance)
-            except SkipTest:  # what it checks is not installed or not switched on
+            except SkipTest:  # its subject is not installed or not enabled
                 continue
             except Exception as error:
                 yield check.func.__name__, "".join(traceback.format_exception_only(error)) + _causes(error)

@@ -1,7 +1,7 @@
 """Golden values of every term weight on a toy corpus, by loops over the papers' formulas alone.
 
     python tools/golden.py            write tests/core/golden/weights.json
-    python tools/golden.py --check    exit status 1 where the file isn't what this would write
+    python tools/golden.py --check    exit status 1 if the file is out of date
 
 Nothing here comes from the package, and nothing is fast: a formula is written as its paper prints it, one term and one
 document at a time, so that `tests/core/test_golden.py` compares two ways to the same number. A new weight gets its line
@@ -234,11 +234,11 @@ def near(a: object, b: object) -> bool:
 def main() -> int:
     """Write the file, or check it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="fail where the file isn't what this would write")
+    parser.add_argument("--check", action="store_true", help="fail if the file is out of date")
     checking = parser.parse_args().check
     same = FILE.exists() and near(json.loads(FILE.read_text(encoding="utf-8")), json.loads(text()))
     if checking and not same:
-        print(f"{FILE.name} isn't what tools/golden.py writes: run make generated.")
+        print(f"{FILE.name} is out of date: run make generated.")
         return 1
     if not same:
         FILE.write_text(text(), encoding="utf-8")

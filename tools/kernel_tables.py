@@ -1,7 +1,7 @@
 """Write the tables of the mail kernel in C: elements, character references and colours of HTML, header fields.
 
     python tools/kernel_tables.py            write html_tables.c, html_tables.h and header_tables.h in kernels/mail
-    python tools/kernel_tables.py --check    say whether they are what this would write (exit status 1: they aren't)
+    python tools/kernel_tables.py --check    exit status 1 if they are out of date
 
 Elements, colours and fields come from `surebayes.mail.html_tables` and `.header_tables`, which the readers in
 Python use; references come from `html.entities`.

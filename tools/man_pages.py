@@ -1,6 +1,6 @@
 """Write the manual pages and the shells' completions into share/, from the commands themselves.
 
-`python tools/man_pages.py` before a wheel is built: setup.py puts what it finds there into the wheel, so that `man
+`python tools/man_pages.py` before a wheel is built: setup.py adds these files to the wheel, so that `man
 surebayes-train` and completion work after `pip install`.
 """
 
@@ -64,7 +64,7 @@ def page(name: str, command: click.Command, ctx: click.Context, others: list[str
 
 
 def paragraphs(text: str) -> Iterator[str]:
-    """Return the paragraphs of a help text; what click must not wrap keeps its lines."""
+    """Return the paragraphs of a help text; preformatted ones keep their lines."""
     for i, paragraph in enumerate(re.split(r"\n\s*\n", text.strip())):
         as_it_is = paragraph.startswith("\b")
         lines = [line.strip() for line in paragraph.lstrip("\b\n").splitlines()]

@@ -1,8 +1,8 @@
 """Follow README.md and each tutorial to the letter, in a fresh clone and a new environment.
 
-`python tools/newcomer.py [REPOSITORY]` clones this repository, or the one that is named, runs every command and every
-Python session of these pages, fails at the first step that does, and says how long it took from `git clone` to the
-first verdict. `make test` is left to those who want it.
+`python tools/newcomer.py [REPOSITORY]` clones this repository, or the given one, runs every command and every
+Python session of these pages, stops at the first failure, and prints the time from `git clone` to the first verdict.
+`make test` is not run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 60.0
 """Seconds of processor time to the first verdict: a newcomer on a machine with nothing else to do waits no longer."""
 FIRST_VERDICT, INSTALLED, LEFT_OUT = "make demo", "pip install .", "make test"
-"""Commands of README.md: what the limit is for, what comes before the sessions, and what takes minutes."""
+"""Commands of README.md: with a time limit, before the sessions, and taking minutes."""
 
 MAILBOXES = """
 import mailbox, pathlib, sys
@@ -35,11 +35,11 @@ for mail, label in zip(mails, labels):
 for name, mail in zip(("in.eml", "missed.eml", "surprising.eml"), synthetic.as_lists(3, seed=12)[0]):
     (here / name).write_bytes(mail)
 """
-"""A home with mail in it, and the files that README.md speaks of: what a reader has and we have not."""
+"""A home folder with mail, and the files that README.md mentions."""
 
 
 class Newcomer:
-    """Somebody with git, Python and a home, and nothing else."""
+    """A user with git, Python and a home folder, and nothing else."""
 
     def __init__(self, repository: str, folder: Path) -> None:
         self.repository, self.folder = repository, folder

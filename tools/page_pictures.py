@@ -81,7 +81,7 @@ def keep(picture: Image.Image, path: Path) -> None:
 
 
 def opened(browser: Any, url: str) -> Image.Image:
-    """Return the picture of a message beside the list."""
+    """Return the picture of a message next to the list."""
     page = window(browser, 1440, "light")
     page.goto(f"{url}/mail?q=is:unsure")
     for key in "jjo":

@@ -1,9 +1,9 @@
-"""Lint, types and tests of what differs from a base commit, in less than 20 seconds: the loop between two edits.
+"""Lint, types and tests of the changes since a base commit, in less than 20 seconds: the loop between two edits.
 
 `python tools/quick.py [--base main]` looks at every file that differs from where this branch left the base, committed
 or not. It runs ruff and mypy on the changed files, the doctests of changed modules, and three groups of tests:
-changed ones, those of the same name as a changed module (`tests/` mirrors the packages), and those that import one or
-use a public name that it defines. Tests that the time doesn't allow are counted, not run: `make test` runs them.
+changed tests, tests named like a changed module (`tests/` mirrors the packages), and tests that import one or use a
+public name that it defines. Tests that the time doesn't allow are counted, not run: `make test` runs them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COLLECTING = 0.5
 
 
 def changed(base: str) -> list[str]:
-    """Return the files that differ from where this branch left the base, without those that were removed."""
+    """Return the files that differ from the merge base, without removed ones."""
     start = _git("merge-base", base, "HEAD").strip()
     names = _git("diff", "--name-only", "--diff-filter=d", start) + _git("ls-files", "--others", "--exclude-standard")
     return sorted(set(names.splitlines()))
@@ -44,7 +44,7 @@ def _git(*words: str) -> str:
 
 
 def related_tests(files: list[str], root: Path = ROOT) -> list[str]:
-    """Return the files whose tests speak of changed files, the closest first: changed, of the same name, importing.
+    """Return the test files for changed files, the closest first: changed, of the same name, importing.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def _is_test(name: str) -> bool:
 
 
 class Deadline:
-    """A plugin of pytest that stops when the time is over and counts what it left out."""
+    """A plugin of pytest that stops when the time is over and counts the tests not run."""
 
     def __init__(self, start: float, seconds: float) -> None:
         self.start, self.seconds = start, seconds
@@ -150,7 +150,7 @@ class Deadline:
             item.session.shouldstop = f"{self.seconds:.0f} s are over"
 
     def left_out(self) -> str:
-        """Return what was not run, in words; "" where all was."""
+        """Return in words how many tests were not run; "" if none."""
         counts = ((self.tests - self.done, "tests"), (self.files, "files of tests"))
         return " and ".join(f"{count} {what}" for count, what in counts if count)
 

@@ -40,7 +40,7 @@ REPLACED = {
     "sklearn.feature_extraction.text": {"CountVectorizer", "HashingVectorizer", "TfidfVectorizer"},
     "sklearn.naive_bayes": {"BernoulliNB", "ComplementNB", "MultinomialNB"},
 }
-# pip wants the metadata of a source archive, whose own backend would compile it: this one copies what is written there
+# pip needs the metadata of a source archive, whose backend would compile it: this one copies the static metadata
 BACKEND = """
 import os
 
@@ -111,7 +111,7 @@ def write_newsgroups(data_home: Path) -> bool:
 
 
 def run(names: list[str], sdist: Path | None, seconds: float) -> int:
-    """Run examples; the number of those that failed."""
+    """Run examples; return the number of failures."""
     failed = 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

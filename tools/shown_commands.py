@@ -109,7 +109,7 @@ def environment() -> dict[str, str]:
 
 
 def main(pages: list[str]) -> None:
-    """Run the commands of each page in a folder of its own."""
+    """Run the commands of each page in a separate folder."""
     for page in pages:
         with tempfile.TemporaryDirectory() as folder:
             for command in commands(ROOT / page):

@@ -106,7 +106,7 @@ def source(name: str) -> str:
 
 
 def _module_of(name: str) -> list[str]:
-    """Split a full name into the file of its module and what is inside it."""
+    """Split a full name into the file of its module and the name inside it."""
     parts = name.split(".")
     for cut in range(len(parts) - 1, 0, -1):
         path = SOURCE.joinpath(*parts[:cut]).with_suffix(".py")

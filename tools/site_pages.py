@@ -36,7 +36,7 @@ GROUPS = {
 OPENINGS = {
     "Classifiers": "::: surebayes.classifiers\n    options:\n      members: false\n      show_root_heading: false\n\n"
 }
-"""What a page begins with: here, the parameters that the classifiers share."""
+"""The beginning of a page: the parameters that the classifiers share."""
 
 MODULES = {
     "metrics": ["metrics.measures", "metrics.ranking", "metrics.significance"],
@@ -79,7 +79,7 @@ def reference() -> Iterator[tuple[str, str]]:
 
 
 def gallery() -> Iterator[tuple[str, str]]:
-    """Return a page for each script of examples/gallery: what it shows, and the script itself."""
+    """Return a page for each script of examples/gallery: its docstring and its code."""
     index = ["# Examples", "", "Each is a script of `examples/gallery` that the tests run as it stands.", ""]
     for path in sorted((ROOT / "examples" / "gallery").glob("*.py")):
         source = path.read_text(encoding="utf-8")
@@ -105,7 +105,7 @@ def catalogue() -> str:
 
 
 def inside(text: str, folder: str) -> str:
-    """Turn links of a file outside docs/ into links of the site; what the site does not have becomes plain text."""
+    """Turn links of a file outside docs/ into links of the site; links to missing pages become plain text."""
 
     def moved(match: re.Match[str]) -> str:
         label, target = match[1], match[2]

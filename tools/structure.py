@@ -82,8 +82,8 @@ def loaded_by_name(path: Path, known: dict[str, Path]) -> set[str]:
 def single_importers(graph: dict[str, set[str]], known: dict[str, Path]) -> list[str]:
     """Return the modules that exactly one other module imports; packages and the generated version don't count.
 
-    Modules that the package or the command line loads by their names, those that a public module gives on, and the
-    console command's have users outside of the graph.
+    Modules that are loaded by name, modules that a public module passes on, and the console command's have users
+    outside of the graph.
     """
     importers: dict[str, set[str]] = defaultdict(set)
     for name in ("surebayes._entry", "surebayes._version"):
@@ -111,7 +111,7 @@ def mutual_imports(graph: dict[str, set[str]]) -> list[tuple[str, str]]:
     return sorted((a, b) for a, b in edges if a < b and (b, a) in edges)
 
 
-# ---------------------------------------------------------------------- what a request enters
+# ---------------------------------------------------------------------- modules that a request enters
 
 
 class Recorder:
@@ -232,7 +232,7 @@ def _home(name: str, package: str) -> str:
 
 
 def figures() -> tuple[dict[str, int], dict[str, list[str]]]:
-    """Return the figures, and behind each what it counts."""
+    """Return the figures, each with its items."""
     known = modules()
     graph = {name: imports(path, known) for name, path in known.items()}
     from surebayes import Filter
@@ -249,7 +249,7 @@ def main() -> int:
     """Print the figures; with --check return 1 where one exceeds its limit."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="fail where a figure exceeds its limit")
-    parser.add_argument("--list", metavar="FIGURE", help="also print what this figure counts")
+    parser.add_argument("--list", metavar="FIGURE", help="also print the items of this figure")
     arguments = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     numbers, counted = figures()

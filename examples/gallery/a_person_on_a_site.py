@@ -13,7 +13,7 @@ from surebayes import corpora, metrics, synthetic
 
 
 def inboxes() -> tuple[str, list[list[tuple[str | bytes, str]]]]:
-    """Return what documents are, and the (document, label) pairs of each person."""
+    """Return the kind of documents, and the (document, label) pairs of each person."""
     if "ecml2006_a" not in corpora.available():
         streams = [synthetic.mail_stream(1200, seed=60 + who, spam_share=0.2 + 0.2 * who) for who in range(3)]
         return "mail", [[(mail.raw, mail.label) for mail in stream] for stream in streams]
@@ -52,7 +52,7 @@ with tempfile.TemporaryDirectory() as folder:
         changed = layer.explain_layers(new[0][0], top=3)
         assert changed is not None
     with sb.Filter.open(site) as everybody:
-        assert auc(everybody) == of_others  # nobody else's filter has learnt my taste
+        assert auc(everybody) == of_others  # no one else's filter has learnt my taste
     print(f"my first new mail: {changed.base:+.2f} by the site, {changed.score:+.2f} with my lessons, most of all by")
     print("  " + ", ".join(f"{term} {change:+.2f}" for term, change in changed.terms))
 assert both >= of_others - 0.002

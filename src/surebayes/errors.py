@@ -12,7 +12,7 @@
     │           └── JournalFull   it can't write (also OSError)
     ├── BadInput                  a document or table that can't be used   (also ValueError)
     │   └── MissingText           a document without a text among many
-    ├── NoInput                   a file or folder that isn't there        (also FileNotFoundError)
+    ├── NoInput                   a missing file or folder        (also FileNotFoundError)
     ├── BadConfig                 an unknown setting or impossible value   (also ValueError)
     ├── UnknownCorpus             a name that the catalogue doesn't have   (also ValueError)
     ├── CorpusMissing             a corpus that isn't in the folder        (also FileNotFoundError)
@@ -23,7 +23,7 @@
         ├── NotEnoughNegatives
         └── NotEnoughPositives
 
-The first five are in a module of their own, so that `surebayes filter` imports nothing else.
+The first five are in a separate module, so that `surebayes filter` imports nothing else.
 """
 
 import math
@@ -84,7 +84,7 @@ class MissingText(BadInput):
 
 
 class NoInput(SurebayesError, FileNotFoundError):
-    """A file or folder of documents that isn't there."""
+    """A missing file or folder of documents."""
 
 
 class BadConfig(SurebayesError, ValueError):
@@ -230,7 +230,7 @@ EXIT_CODES = {
     1: "found: a positive document (`--exit-code`), a difference (`corpora check`), a problem (`doctor`)",
     2: "the command was not understood: an unknown option, a missing argument",
     65: "bad data: a document, table or model that can't be used, too few documents for a promise",
-    66: "no input: a file, folder, corpus or model that isn't there",
+    66: "no input: a missing file, folder, corpus or model",
     69: "an extra that isn't installed",
     70: "an error inside surebayes; `--debug` shows where",
     71: "out of memory",

@@ -56,7 +56,7 @@ def _n_rows(y: Any) -> int:
 
 
 def canonical_rows(X: Any, estimator_name: str) -> csr_array:
-    """Return counts as a CSR matrix in canonical order without stored zeros, copying only what changes."""
+    """Return counts as a CSR matrix in canonical order without stored zeros, copying only if needed."""
     rows = csr_array(X)
     least = rows.data.min() if rows.nnz else 1
     if least < 0:

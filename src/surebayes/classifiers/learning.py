@@ -70,7 +70,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
 
     @property
     def _contrasts(self) -> list[int]:
-        """The classes with scores of their own: the second of two, else each."""
+        """The classes with separate scores: the second of two, else each."""
         return [1] if self._one_score else list(range(len(self.classes_)))
 
     # ---- learning

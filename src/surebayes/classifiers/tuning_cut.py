@@ -1,4 +1,4 @@
-"""The decision threshold of the winner: the prior that decides best on documents it hasn't learnt."""
+"""The decision threshold of the winner: the best prior on held-out documents."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ cuts in the hundreds."""
 
 
 def with_placed_cut(winner: CountClassifier, folds: Sequence[Fold]) -> CountClassifier:
-    """Return the classifier with the prior that decides best on held-out documents.
+    """Return the classifier with the best prior on held-out documents.
 
-    The criterion is the mean of accuracy and macro F1. A classifier without a prior is returned unchanged, and so is
-    one that no other prior improves.
+    The criterion is the mean of accuracy and macro F1. The classifier is returned unchanged if it
+    has no prior, or if no other prior improves it.
     """
     if "prior" not in winner.get_params(deep=False) or not folds:
         return winner
@@ -108,7 +108,7 @@ def _probabilities(odds: FloatArray) -> list[float]:
     top = int(odds.argmax())
     rest, low, high = np.delete(odds, top), -MOST - float(odds.max()), MOST - float(odds.min())
     for _ in range(200):
-        middle = (low + high) / 2  # they add up to 1 where the rest is what the largest leaves, however little
+        middle = (low + high) / 2  # the sum is 1 where the rest equals the complement of the largest, however small
         left, total = _logistic(-odds[top] - middle), float(_logistic(rest + middle).sum())
         low, high = (middle, high) if total < left else (low, middle)
     p = _logistic(odds + low)

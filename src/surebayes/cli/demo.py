@@ -179,7 +179,7 @@ def _open_page(host: str, port: int, url: str) -> None:
 def fill(folder: Path) -> list[bytes]:
     """Make a filter with a month of invented verdicts and lessons in a folder; return unseen spam.
 
-    The filter is in "filter", people's layers in "users". The clock of this process is set back meanwhile.
+    The filter is in "filter", people's layers in "users". The clock of this process is set back during that time.
     """
     from surebayes import Filter, synthetic
     from surebayes.filter.persons import Persons, Quota
@@ -206,7 +206,7 @@ def fill(folder: Path) -> list[bytes]:
 
 @contextlib.contextmanager
 def _clock(back: float) -> Iterator[Any]:
-    """Set the clock of this process back; what it yields moves it forward, by seconds, up to the present."""
+    """Set the clock of this process back; yield a function that moves it forward by seconds, up to the present."""
     real = time.time
     now = real() - back
 

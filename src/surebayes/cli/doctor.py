@@ -225,7 +225,7 @@ def _users_of(model: str | None) -> str | None:
 
 
 def _everybody(users: str | None, recount: bool, jobs: int) -> list[Finding]:
-    """Check the layers of all people, in several processes; report problems, and what `--repair` would remove."""
+    """Check the layers of all people, in several processes; report problems, and files that `--repair` would remove."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
     from contextlib import nullcontext
@@ -254,13 +254,13 @@ _FEW = 200
 
 
 def _of_person(users: str, recount: bool, name: str) -> list[Finding]:
-    """Check one person's layer; return what an administrator has to act on."""
+    """Check one person's layer; return the problems for an administrator."""
     from surebayes.filter.persons import folder_of, has_layer
 
     folder = folder_of(users, name)
     with _show.progress("", hidden=True) as counter:
         checks = [_settings(folder), *_filter(folder, recount, counter)]
-    if not has_layer(folder):  # forgotten meanwhile
+    if not has_layer(folder):  # forgotten in the meantime
         return []
     return [
         Finding(f"{name}: {check.name}", check.state, check.detail)

@@ -117,7 +117,7 @@ def _note_no_promise(model: str) -> None:
 
 
 class _JsonLines:
-    """Verdicts in the format of `_show.print_json`, in a fifth of the time; those of a layer name its base."""
+    """Verdicts in the format of `_show.print_json`, in a fifth of the time; a layer's verdicts name its base."""
 
     def __init__(self, basis: str, keep: Sequence[str] = ()) -> None:
         self.basis = basis
@@ -152,7 +152,7 @@ def _verdict_table(path: str, keep: Sequence[str]) -> TableWriter:
 
 
 def _kept_names(keep: Sequence[str]) -> list[str]:
-    """Return the names of kept columns beside a verdict: `kept_label` for the table's own label."""
+    """Return the names of kept columns next to a verdict: `kept_label` for the table's own label."""
     return [f"kept_{name}" if name in _VERDICT else name for name in keep]
 
 

@@ -169,7 +169,7 @@ def calibrate(
 ) -> None:
     """Choose the threshold that keeps a promise on false alarms.
 
-    Uses documents that were never learnt: those that `train` set aside, and those given here, which are set aside from
+    Uses documents that were never learnt: the reserve of `train`, and documents given here, which are reserved from
     now on. The certificate is stored with the filter. Lessons make it stale; after enough of them it is renewed.
     Without options for a promise, the existing one is renewed at once.
 

@@ -13,7 +13,7 @@ from surebayes.cli.shared.command import Command, model_option, setting
 
 DEFAULT = "127.0.0.1:8025"
 _NEEDS = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client", "jinja2", "python_multipart")
-"""What the extra `server` installs."""
+"""The packages of the extra `server`."""
 _NAMES = (
     "workers", "socket_mode", "tokens", "tls_certificate", "tls_key", "tls_client_ca", "allow", "sign_on", "max_size",
     "timeout", "concurrency", "request_rate", "milter_action", "milter_error",

@@ -1,4 +1,4 @@
-"""stats: the terms and header values that tell most about the class, by view."""
+"""stats: the most informative terms and header values, by view."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ from surebayes.cli.shared.command import Command, model_option, setting
 @click.option("--view", "views", multiple=True, metavar="NAME", help="Show only this view; may be repeated.")
 @_show.output_options
 def stats(model: str, top: int, views: tuple[str, ...], as_json: bool | None) -> None:
-    """Show the terms and header values that tell most about the class.
+    """Show the most informative terms and header values.
 
-    Terms are ranked by information: how much their presence tells about the class of a lesson, in bits. The
-    lessons are counted again, from the content in the journal; lessons without content are left out. A layer shows the
-    person's lessons.
+    Terms are ranked by the information of their presence about the class of a lesson, in bits. The lessons are counted
+    again, from the content in the journal; lessons without content are not counted. A layer shows the person's lessons.
     """
     from surebayes.errors import BadInput
     from surebayes.filter.filter import Filter
@@ -72,4 +71,4 @@ def _print(rows: Sequence[dict[str, Any]], documents: dict[str, int]) -> None:
             )
             for row in some
         ]  # fmt: skip
-        _show.print_lines(("term", "speaks for", "bits", *documents), cells)
+        _show.print_lines(("term", "evidence for", "bits", *documents), cells)

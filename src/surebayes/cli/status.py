@@ -16,7 +16,7 @@ from surebayes.cli.shared.command import Command, model_option
     cls=Command,
     first=("model",),
     examples=(
-        ("surebayes status -m ~/mail-filter", "Show what is promised, what was delivered, and the worst case."),
+        ("surebayes status -m ~/mail-filter", "Show the promise, the delivered rate, and the worst case."),
         ("surebayes status -m ~/mail-filter --json | jq .promise", "Print the promises as JSON."),
         ("surebayes status -m ~/mail-filter --digest", "Compare two filters: equal digests, equal lessons."),
     ),

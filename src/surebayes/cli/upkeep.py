@@ -94,7 +94,7 @@ def erase(
             if receipt is not None:
                 _receipts.write(receipt, opened, erased)
         whose, site = _shared.person(), _shared.site_of_person()
-        if whose is not None and site is not None:  # a server remembers there what it judged for a person
+        if whose is not None and site is not None:  # a server remembers its verdicts for people there
             with Filter.open(site) as base:
                 done["remembered"] += base.erase_remembered(whose.name, documents=documents, message_ids=message_ids)
     if _show.wants_json(as_json):

@@ -103,7 +103,7 @@ def _about(persons: Persons, names: Sequence[str]) -> Iterable[dict[str, Any]]:
             counter.advance()
             try:
                 yield persons.about(name)
-            except NoModel:  # forgotten meanwhile
+            except NoModel:  # forgotten in the meantime
                 continue
             except (SurebayesError, OSError) as error:
                 yield {
@@ -229,7 +229,7 @@ def import_(
     examples=(
         ("surebayes users forget --users /srv/users ann@example.org", "Delete all lessons of one person."),
         ("surebayes users forget -m /srv/site --users /srv/users --yes ann bob",
-         "Delete two people without a question, and what the site remembers of their mail."),
+         "Delete two people without confirmation, and the site's verdicts on their mail."),
     ),
 )  # fmt: skip
 @_persons_options
@@ -238,7 +238,7 @@ def import_(
 def forget(users: str | None, model: str | None, yes: bool, names: tuple[str, ...], as_json: bool | None) -> None:
     """Delete people for good.
 
-    Deletes their layers and, with -m, what the site remembers of their mail.
+    Deletes their layers and, with -m, the site's remembered verdicts on their mail.
 
     A running server closes a deleted layer at the person's next message. Archives of a backup stay; remove them with
     `users backup --remove-gone`.
@@ -295,7 +295,7 @@ def backup(
 ) -> None:
     """Back up all people, or some.
 
-    Only layers that have changed since the last backup are written; a server may run meanwhile. An interrupted backup
+    Only layers that have changed since the last backup are written; a server may be running. An interrupted backup
     continues with the next run.
     To back up the site itself, use `surebayes export`.
     """

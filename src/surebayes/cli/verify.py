@@ -79,7 +79,7 @@ def _is_key(key: str) -> bool:
 
 
 def _sentence(receipt: dict[str, Any], audited: bool) -> str:
-    """Return what a valid receipt states."""
+    """Return the statement of a valid receipt in words."""
     label = _show.visible(str(receipt["label"]))
     state = {
         "learnt": f"is among the lessons, as {label}",

@@ -1,6 +1,6 @@
 """Distributed fits and scores of documents in parts, by executors, Dask or Spark.
 
-The result equals that of one machine to the bit, however the documents are partitioned. `fit` works with
+The result equals that of one machine bit for bit, however the documents are partitioned. `fit` works with
 any executor of `concurrent.futures`, or none; the remaining functions need extras:
 ``pip install 'surebayes[dask]'`` and ``'surebayes[spark]'``.
 """

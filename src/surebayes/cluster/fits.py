@@ -1,4 +1,4 @@
-"""Distributed fits of classifiers by any engine, equal to those of one machine to the bit."""
+"""Distributed fits of classifiers by any engine, equal to those of one machine bit for bit."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class DaskEngine:
             numbers = covers.get(error.task, range(len(self.parts)))
             raise PartFailed(
                 numbers[0],
-                f"every worker with part {_span(numbers)} in hand or in its queue died, usually for lack of "
+                f"every worker with part {_span(numbers)} in progress or in its queue died, usually for lack of "
                 "memory. Make parts smaller, or give workers more",
             ) from error
 
@@ -168,7 +168,7 @@ class DaskEngine:
         return any(hasattr(part, "__dask_graph__") for part in self.parts)
 
     def _parts_of(self, numbers: range) -> Any:
-        """Return parts as an argument of a task; Dask does not traverse those that it need not compute."""
+        """Return parts as an argument of a task; Dask does not traverse parts that need no computing."""
         parts = [self.parts[k] for k in numbers]
         return [_delayed(part) for part in parts] if self._computed else _lazy(parts, traverse=False, pure=False)
 

@@ -1,6 +1,6 @@
 """One pass over the parts: requests, answers, and their merge.
 
-Answers are a commutative monoid, to the bit: sums of integers, exact totals, the documents of smallest digests, sets of
+Answers are an exact commutative monoid: sums of integers, exact totals, the documents of smallest digests, sets of
 labels and terms. So neither the order of the parts nor the shape of the merge tree matters.
 """
 

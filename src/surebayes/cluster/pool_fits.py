@@ -1,4 +1,4 @@
-"""Distributed fits of ViewPool, equal to those of one machine to the bit.
+"""Distributed fits of ViewPool, equal to those of one machine bit for bit.
 
 Two passes over the parts: counts and digests of all documents, then the rows of the few that weigh the experts.
 """

@@ -144,7 +144,7 @@ def _arrived(future: Any) -> Iterator[tuple[Any, ...]]:
         pieces = future.result()
     except distributed.KilledWorker as error:
         raise BadInput(
-            "every Dask worker with some of the documents in hand died, usually for lack of memory. Nothing was "
+            "every Dask worker with some of the documents in progress died, usually for lack of memory. Nothing was "
             "learnt: give workers more memory and train again."
         ) from error
     for packed, others in pieces:

@@ -34,7 +34,7 @@ _SAME_WIDTH = 1e-9
 
 
 def predict_argmax(scores: ArrayLike, possible: ArrayLike) -> NDArray[np.intp]:
-    """Junejo & Karim, eq. (9): the class with the highest score in each row, among those that may be predicted.
+    """Junejo & Karim, eq. (9): the class with the highest score in each row, among the allowed ones.
 
     Parameters
     ----------

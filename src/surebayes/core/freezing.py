@@ -31,7 +31,7 @@ AT_ONCE = 1 << 25
 class TrainingDocuments:
     """Training documents: rows, labels (class numbers or an indicator), sample weights and contrasts.
 
-    `contrasts` are the classes with scores of their own: all, or the second of two.
+    `contrasts` are the classes with separate scores: all, or the second of two.
     """
 
     rows: csr_array

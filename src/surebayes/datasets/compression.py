@@ -81,7 +81,7 @@ def decompressed(file: BinaryIO, compression: str, name: str) -> BinaryIO:
 
 
 def _zstd(file: BinaryIO, name: str) -> Any:
-    """Return a Zstandard reader: that of Python 3.14 and later, else that of pyarrow."""
+    """Return a Zstandard reader: of Python 3.14 and later, else of pyarrow."""
     try:
         from compression import zstd  # type: ignore[import-not-found, unused-ignore]
 

@@ -87,7 +87,7 @@ def _lines(source: Source) -> Iterator[tuple[int, str, int]]:
             except UnicodeDecodeError as error:
                 source.refuse(
                     f"{name}, line {number}: byte {line[error.start]:#04x} at place {error.start + 1} is not "
-                    f"{encoding}. Name the right encoding (--encoding latin-1, for example), or mend the line."
+                    f"{encoding}. Name the right encoding (--encoding latin-1, for example), or repair the line."
                 )
 
 

@@ -126,7 +126,7 @@ def _check(folder: str) -> None:
 
 
 def settings_of(archive: str) -> tuple[list[str], list[str]]:
-    """Return the names of the settings in an archive that `import_` takes, and of those that it drops."""
+    """Return the names of the settings in an archive that `import_` takes, and of the dropped ones."""
     with zipfile.ZipFile(archive) as file:
         if CONFIG not in file.namelist():
             return [], []

@@ -1,6 +1,6 @@
 """The base of a layer: opened read-only, reloaded when it changes, and its counts with the layer's on top.
 
-A layer is a filter whose settings name a base. It judges by the base's counts plus a multiple of its own. Weights are
+A layer is a filter whose settings name a base. It judges by the base's counts plus its weighted counts. Weights are
 the base's plus the steps of the layer's lessons. Second stages come from the base, and so does the threshold until the
 layer has one. If the base can't be read, judging falls back to the base as this process last read it, else to the
 layer's counts alone, and the verdict names the fallback. The base may itself be a layer.

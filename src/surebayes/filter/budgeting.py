@@ -63,7 +63,7 @@ def _record_terms(folder: str, rate: float, burst: float) -> None:
 
 
 def end(mine: Filter, labels: Sequence[str], lesson: Lesson) -> list[str]:
-    """End budgets and cancel their debt; return the labels of those that existed."""
+    """End budgets and cancel their debt; return their labels."""
     memory, path = mine._recorder.memory, os.path.join(mine._session.path, settings.NAME)
     ended: list[str] = []
     if memory is not None:

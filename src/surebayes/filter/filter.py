@@ -164,7 +164,7 @@ class Filter:
     def open(cls, path: str | os.PathLike[str], *, renew: bool = True) -> Self:
         """Open a filter.
 
-        The model's files are checked whole; journal rows that the model has not yet absorbed are replayed.
+        The model's files are checked in full; journal rows that the model has not yet absorbed are replayed.
 
         Parameters
         ----------
@@ -249,7 +249,7 @@ class Filter:
             self._follower = Follower(self._session)
 
     def when_away(self, policy: str, waiting_bytes: int) -> None:
-        """Set what becomes of lessons in this process while the database of a shared journal is away.
+        """Set the treatment of lessons in this process while the database of a shared journal is away.
 
         Parameters
         ----------
@@ -301,7 +301,7 @@ class Filter:
         document : bytes or str
             A message as received (str is taken as its source), or a text.
         remember : bool, default=True
-            With a budget of alarms: whether somebody acts on the verdict, so that it is remembered (on disk, if it may
+            With a budget of alarms: whether someone acts on the verdict, so that it is remembered (on disk, if it may
             become an alarm) before it is returned. False judges by the same thresholds and remembers nothing.
         person : str, optional
             The recipient; remembered with the verdict.
@@ -933,7 +933,7 @@ class Filter:
             }
 
     def _shared_status(self) -> dict[str, Any]:
-        """Return what is known here about a shared journal, without asking the database; {} if it isn't shared."""
+        """Return the local state of a shared journal, without a query; {} if it isn't shared."""
         if not is_shared(self.path):
             return {}
         from surebayes.filter.shared import address, outbox
@@ -1558,7 +1558,7 @@ class Filter:
         return found
 
     def recent_scores(self, most: int = 10_000) -> list[tuple[float, str | None]]:
-        """Return score and correct label of the latest remembered verdicts; "" where nobody complained.
+        """Return score and correct label of the latest remembered verdicts; "" if no one complained.
 
         Parameters
         ----------
@@ -1709,7 +1709,7 @@ class Filter:
         Parameters
         ----------
         pretend : bool, default=False
-            Only report what would be done.
+            Only report, without changing anything.
 
         Returns
         -------
@@ -1717,7 +1717,7 @@ class Filter:
             "rows": journal rows whose checksum an earlier release computed from numpy strings as labels or names. They
             are read as intended; afterwards they record the form of their checksum. "private": whether every user of
             the machine could read the folder, as earlier releases created it; afterwards only its owner may, and its
-            group if it is shared. "leftovers": files of killed processes in the folder and beside it; they are removed.
+            group if it is shared. "leftovers": files of killed processes, here or next to the folder; they are removed
         """
         from surebayes.filter import upkeep
 
@@ -1772,7 +1772,7 @@ class Filter:
         Returns
         -------
         dict
-            "messages": the number found; "forgotten" and "released": the numbers of those that were learnt, and
+            "messages": the number found; "forgotten" and "released": the numbers that were learnt, and
             reserved; "rows": journal rows whose content is gone; "remembered": deleted verdicts, with their stored
             sender, subject and content.
         """
@@ -1790,7 +1790,7 @@ class Filter:
         views: Sequence[str] | None = None,
         progress: Callable[[str, int, int | None], None] | None = None,
     ) -> dict[str, Any]:
-        r"""Return the terms that tell most about the class of a document, with the numbers of lessons that have them.
+        r"""Return the most informative terms about the class of a document, with their numbers of lessons.
 
         Terms are ranked by the mutual information of their presence and the class. They are counted again, exactly, in
         the content that the journal keeps; lessons without content are left out. Those of a layer's base don't count.
@@ -1809,7 +1809,7 @@ class Filter:
         dict
             "lessons": the number of lessons; "with_content": the number that was counted; "documents": these by class;
             "terms": for each term its "view", "kind" ("header", "word" or "bytes"), "term", "label" (the class that it
-            speaks for), "information" in bits, and "documents" by class.
+            supports), "information" in bits, and "documents" by class.
 
         Examples
         --------
@@ -1840,7 +1840,7 @@ class Filter:
         -------
         dict
             "digest": 64 hexadecimal digits; "lessons": the number of documents learnt with a journal; "row": the last
-            row of the journal; "reader", "classes", "views" and "unjournaled": what else the digest covers;
+            row of the journal; "reader", "classes", "views" and "unjournaled": the digest's scope;
             "uncovered": the number of documents counted without a fingerprint, with which "digest" is None; "key":
             the public key of `receipts`, None before the first receipt.
 

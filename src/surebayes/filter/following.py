@@ -51,7 +51,7 @@ class Follower:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop following, and wait for the end of what is under way."""
+        """Stop following, and wait for the current fetch."""
         self._stopped = True
         os.write(self._writing, b".")
         self._thread.join()

@@ -1,4 +1,4 @@
-"""Filters of several hosts: moving a journal into a database and back, and joining one that is there."""
+"""Filters of several hosts: moving a journal into a database and back, and joining an existing one."""
 
 from __future__ import annotations
 

@@ -328,7 +328,7 @@ def _weights_since(settings: "Any") -> int:
 
 
 def stable_read(folder: str, read: "Any") -> "Any":
-    """Return `read` of a folder's manifest; retry if a writer has meanwhile replaced the files."""
+    """Return `read` of a folder's manifest; retry if a writer has since replaced the files."""
     try:
         return read_until_stable(lambda: Manifest.read(folder), read)
     except NoModel:

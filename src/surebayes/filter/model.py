@@ -99,7 +99,7 @@ class Model:
     def open(
         cls, folder: str, hold: bool = False, before: "Model | None" = None, above: "tuple[str, ...]" = ()
     ) -> "Model":
-        """Open the model of a folder: the manifest is checked whole, the tables block by block as documents touch them.
+        """Open the model of a folder: the manifest is checked in full, the tables block by block on access.
 
         Parameters
         ----------
@@ -271,7 +271,7 @@ class Model:
     def count(self, documents: int) -> None:
         """Count documents before they are looked up; merge or unpack the tables once that pays.
 
-        Threads that judge meanwhile see either the old tables or the new ones.
+        Threads that judge at the same time see either the old tables or the new ones.
         """
         self._judged += documents
         engine = self.engine
@@ -320,7 +320,7 @@ def _stricter(thresholds: "dict[str, float]", budgets: "dict[str, Any]") -> "dic
 
 
 def chunks(documents: "Iterable[Any]") -> "Iterator[list[Any]]":
-    """Split documents into chunks; the first document is a chunk of its own, so that it is answered at once."""
+    """Split documents into chunks; the first document is a separate chunk, so that it is answered at once."""
     chunk: list[Any] = []
     size, most = 0, 1
     for document in documents:

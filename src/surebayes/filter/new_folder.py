@@ -36,7 +36,7 @@ def check_classes(classes: Any, width: Any) -> list[str]:
 
 
 def remove_unused(path: str) -> None:
-    """Remove an empty filter after its first training failed; one that has meanwhile learnt anything stays.
+    """Remove an empty filter after its first training failed; one that has since learnt anything stays.
 
     Other processes that have it open get an error when they write.
     """

@@ -99,8 +99,8 @@ LEARN = (*FORGET, AS)
 def parsed(options: "Sequence[Option]", words: "Sequence[str]") -> "tuple[dict[str, Any], list[str], str]":
     """Return the values of a command line by name, its arguments, and its first error or "".
 
-    "help" is a value, too. Every spelling means what it means to click, except that several short options are never
-    written as one word.
+    "help" is a value, too. Every spelling means the same as in click, except that several short options never form one
+    word.
 
     Examples
     --------

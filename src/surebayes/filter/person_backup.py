@@ -113,7 +113,7 @@ def backing_up(target: str) -> Iterator[None]:
 def back_up(users: str, name: str, target: str) -> Outcome:
     """Write the archive of a person if the layer has changed since; `backing_up` holds the target.
 
-    A server may learn meanwhile: it waits for a moment while the files are copied.
+    A server may learn at the same time: it waits for a moment while the files are copied.
     """
     archive = path_of(target, name)
     try:
@@ -130,7 +130,7 @@ def back_up(users: str, name: str, target: str) -> Outcome:
         os.replace(part, archive)
     except (StoreError, OSError, ValueError) as error:
         _check_room(error)
-        if not has_layer(folder_of(users, name)):  # forgotten meanwhile
+        if not has_layer(folder_of(users, name)):  # forgotten in the meantime
             return Outcome(name, "gone")
         return Outcome(name, "failed", str(error))
     return Outcome(name, "written")
@@ -174,7 +174,7 @@ def _clear(scratch: str) -> None:
 
 
 def restore(users: str, name: str, archive: str, replace: bool = False, group: str | None = None) -> Outcome:
-    """Restore a person's layer from an archive, checked whole before it gets its name; `restoring` holds the folder.
+    """Restore a person's layer from an archive, checked in full before it gets its name; `restoring` holds the folder.
 
     Parameters
     ----------

@@ -373,7 +373,7 @@ def _certify(
 
 
 def set_aside(session: Session, documents: Iterable[tuple[bytes | str, str]]) -> None:
-    """Add labelled documents to the reserve, except those that the filter knows."""
+    """Add labelled documents to the reserve, except known ones."""
     state = session.current_state()
 
     def read() -> Iterator[tuple[str, Features]]:

@@ -250,7 +250,7 @@ class Session:
         return self.mapped
 
     def fresh_state(self) -> State:
-        """Return the state, including what other processes have absorbed since; `mutex` is held."""
+        """Return the state, including changes of other processes; `mutex` is held."""
         self.check_open()
         state = self.load() if self.state is None else self.state
         stamp = self.folder.stamp()
@@ -563,7 +563,7 @@ class Session:
         while is_shared(self.path):
             with self.mutex:
                 journal = self.open_journal()
-            rows = journal.fetch(self.mutex)  # a database that doesn't answer holds up nobody else
+            rows = journal.fetch(self.mutex)  # a database that doesn't answer holds up no one else
             with self._my_turn(), locked(self.path, wait=WAIT), self.mutex:
                 new = journal.store(rows)
                 if new or not rows:

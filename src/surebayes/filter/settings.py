@@ -184,7 +184,7 @@ SETTINGS = _settings(
     Setting("workers", int, 1, "Worker processes of `serve`.", low=1, high=256),
     Setting("tokens", str, None, "The file of tokens: lines of SHA-256 and role."),
     Setting("tls_certificate", str, None,
-            "The certificate of `serve`, in PEM: its HTTP and SPAMD ports then speak TLS. Reloaded when it changes."),
+            "The certificate of `serve`, in PEM: its HTTP and SPAMD ports then use TLS. Reloaded when it changes."),
     Setting("tls_key", str, None, "The private key of the certificate. Default: in the file of the certificate."),
     Setting("tls_client_ca", str, None,
             "The authorities of client certificates, in PEM; the file of tokens has their names and roles."),

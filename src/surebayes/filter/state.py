@@ -45,7 +45,7 @@ FEW_LESSONS = 16
 """Lessons stacked as small tables on the files before the counts are read into memory: by then reading the tables of
 SpamAssassin at once would have paid."""
 MOST_BYTES = 32 * 2**20
-"""Bytes of lessons that are written as a small file of their own; beyond, the whole model is written."""
+"""Bytes of lessons that are written as a separate small file; beyond, the whole model is written."""
 
 
 MAX_RESERVED_BYTES = 8 * 2**20

@@ -1,7 +1,7 @@
-"""Terms that tell most about the class of a document, by view, with exact numbers of lessons that have them.
+"""The most informative terms of each view, with exact numbers of lessons.
 
-Hashed columns have no names, so the lessons are read again from the journal's content, twice: the first reading counts
-columns and chooses those that tell most, the second one counts the terms in them.
+Hashed columns have no names, so the lessons are read again from the journal's content, twice: the first pass counts
+columns and chooses the most informative ones, the second pass counts the terms in them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HEADER, WORD, BYTES = "header", "word", "bytes"
 """Kinds of terms: header values, words and phrases, byte n-grams."""
 _BATCH = 256
 _MORE = 4
-"""Columns that are looked into for each term that is asked for: several terms may share one."""
+"""Columns examined for each requested term: several terms may share one."""
 
 
 def telling_terms(
@@ -121,7 +121,7 @@ def _strongest(entries: bytes, documents: IntArray, most: int) -> npt.NDArray[np
 
 
 class _Cut:
-    """The terms of one kind in a view, and those that are counted."""
+    """The terms of one kind in a view, and the counted ones."""
 
     def __init__(self, view: ViewSpec, kind: str) -> None:
         self.view, self.kind = view.replace(tokens=False), kind
@@ -155,7 +155,7 @@ class _Cut:
                 self.counts[term][codes[d]] += 1
 
     def ranked(self, documents: IntArray, names: list[str]) -> list[dict[str, Any]]:
-        """Return the counted terms, those with the most information first."""
+        """Return the counted terms, the most informative first."""
         if not self.counts:
             return []
         counts = np.array(list(self.counts.values())).T

@@ -296,7 +296,7 @@ class _Training:
     def _weigh(self, txn: Transaction, tail: set[str]) -> None:
         """Weigh the experts on the held-out messages, learn these too, and fit the second stages.
 
-        If another training has meanwhile learnt most of them, it has weighed the experts, and the rest are lessons.
+        If another training has since learnt most of them, it has weighed the experts, and the rest are lessons.
         """
         is_only_training = not self.journal or (txn.state.seq, txn.state.chain) == self.ends_at
         held_out = tail if is_only_training else {f for f in tail if txn.known(f) is None}
@@ -322,7 +322,7 @@ class _Training:
     def _weigh_in_turns(self, txn: Transaction) -> None:
         """Weigh the experts on all learnt messages, each third by a model of the rest, and fit the second stages.
 
-        Skipped if another training has meanwhile taught the filter more than this one: it has weighed the experts.
+        Skipped if another training has since taught the filter more than this one: it has weighed the experts.
         """
         learnt = self._in_order(txn.state)
         if len(learnt) < max(sum(txn.state.engine.documents) - len(learnt), 1):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     Reasons = list[tuple[str, float]]
 
 FIELDS = ("label", "score", "threshold", "probability", "fingerprint", "model")
-"""What every form of a verdict has: `to_dict`, the schema of HTTP; lines and tables have those of `LINE_FIELDS`."""
+"""The fields of a verdict in `to_dict` and HTTP; lines and tables have those of `LINE_FIELDS`."""
 LINE_FIELDS = ("label", "score", "probability", "threshold")
 """The fields of a verdict in JSON lines and tables, in this order."""
 
@@ -173,8 +173,9 @@ def header_fields(
 def ascii_line(text: str) -> bytes:
     r"""Return text on one line of printable ASCII, so that different texts differ.
 
-    A backslash is doubled; what isn't printable ASCII, and a blank at either end, is ``\uXXXX`` or ``\UXXXXXXXX``:
-    Python's codec "unicode_escape" reads it back. What is cut off ends with ``\...`` and the number of its letters.
+    A backslash is doubled; a character that isn't printable ASCII, and a blank at either end, become ``\uXXXX`` or
+    ``\UXXXXXXXX``: Python's codec "unicode_escape" reads them back. A shortened value ends with ``\...`` and the number
+    of omitted letters.
 
     Examples
     --------

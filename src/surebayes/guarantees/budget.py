@@ -88,7 +88,7 @@ def percent(share: float) -> str:
 
 
 def between(lower: float, upper: float, digits: int = 2) -> str:
-    """Format two bounds in percent, rounded away from what lies between them.
+    """Format two bounds in percent, the lower one rounded down, the upper one up.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class AlarmBudget:
     Attributes
     ----------
     debt : float
-        What earlier alarms still cost: 0 after enough negatives without alarms.
+        The remaining cost of earlier alarms: 0 after enough negatives without alarms.
     lift : float
         debt / burst, between 0 and 1: how far to raise the threshold.
     mute : bool
@@ -210,7 +210,7 @@ class AlarmBudget:
 
     @property
     def debt(self) -> float:
-        """What earlier alarms still cost."""
+        """The remaining cost of earlier alarms."""
         return self._debt_units / UNITS_OF_ONE
 
     @property

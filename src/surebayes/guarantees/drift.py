@@ -236,7 +236,7 @@ class DriftMonitor:
 
     def _advice(self) -> str:
         if not self.revoked:
-            return "Nothing to do: what was seen is compatible with the promise."
+            return "Nothing to do: the observations are compatible with the promise."
         rows = {"max_fpr": "negatives", "min_recall": "positives", "min_precision": "alarms"}[self.certificate.goal]
         return (
             "Do not rely on the threshold: calibrate again on recent rows the model was not trained on (at least "

@@ -209,7 +209,7 @@ def checked_groups(groups: ArrayLike, n: int) -> Groups:
     missing = sum(each is None or each != each for each in plain)
     if missing:
         raise ValueError(
-            f"groups must not have missing values. Got {missing:,}: give each unrelated row a group of its own."
+            f"groups must not have missing values. Got {missing:,}: give each unrelated row a separate group."
         )
     return numbered(plain)
 

@@ -41,7 +41,7 @@ _HALVINGS = 60
 
 
 class AlarmAudit:
-    r"""Bounds on a filter's mean false-alarm rate so far, regardless of what it has learnt.
+    r"""Bounds on a filter's mean false-alarm rate so far, through all lessons.
 
     Parameters
     ----------

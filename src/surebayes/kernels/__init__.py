@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _IN_PYTHON = {
     "text": "surebayes.kernels.reference.text",
-    "mail": "surebayes.mail.readers",  # they also read what the kernel leaves to them
+    "mail": "surebayes.mail.readers",  # they also read input that the kernel declines
     "pool": "surebayes.kernels.reference.pool",
 }
 _chosen: "dict[str, ModuleType]" = {}

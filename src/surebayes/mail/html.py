@@ -49,7 +49,7 @@ def html_text(html: str, flags: int = 0) -> str:
     Returns
     -------
     str
-        Text with collapsed white space, and block elements on lines of their own.
+        Text with collapsed white space, and block elements on separate lines.
 
     Examples
     --------

@@ -69,7 +69,7 @@ NAMED = (
     "body", "caption", "dd", "dt", "font", "li", "option", "p", "table", "tbody", "td", "tfoot", "th", "thead", "tr",
     "plaintext", "a", "br", "head", "link", "math", "script", "style", "svg", "template",
 )  # fmt: skip
-"""Elements known by name: those with implicit end tags, and those whose attributes matter."""
+"""Elements known by name: elements with implicit end tags, and elements whose attributes matter."""
 
 COLOURS = {
     "aliceblue": 0xF0F8FF, "antiquewhite": 0xFAEBD7, "aqua": 0x00FFFF, "aquamarine": 0x7FFFD4, "azure": 0xF0FFFF,

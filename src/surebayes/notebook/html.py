@@ -101,7 +101,7 @@ def _bar(label: str, value: float, longest: float) -> str:
 
 
 def highlighted(text: str, shares: Sequence[float]) -> str:
-    """Return a text whose characters speak for (one colour) or against (another); strong ones are bold and underlined.
+    """Return a text with evidence for (one colour) and against (another); strong evidence is bold and underlined.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def highlighted(text: str, shares: Sequence[float]) -> str:
 
 
 def _kind(share: float, strongest: float) -> tuple[str, bool]:
-    """Return which side a character speaks for, and whether strongly; no side where it hardly speaks."""
+    """Return the side that a character supports, and whether strongly; no side for weak evidence."""
     if abs(share) <= 0.1 * strongest:
         return "", False
     return "for" if share > 0 else "against", abs(share) > STRONG * strongest

@@ -55,7 +55,7 @@ def check_record(record: Any) -> None:
 def use_once(estimator: Any) -> None:
     """Score a dummy document; BadModel if a score is not a number.
 
-    Estimators that aren't fitted are skipped, and so are those whose documents are file names.
+    Unfitted estimators are skipped, and so are estimators of file names.
     """
     sample = _sample(estimator)
     if sample is None:

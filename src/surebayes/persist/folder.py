@@ -4,7 +4,7 @@ Array files get unique names and are flushed to disk; then the manifest is renam
 flushed. A reader sees the old model or the new one, even after a power failure.
 
 Several users may share a folder: a file takes the folder's group and permissions, whatever the umask of the writing
-process. Readers hold a file's bytes, not a mapping, so that overwriting it harms nobody.
+process. Readers hold a file's bytes, not a mapping, so that overwriting it harms no reader.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _begin(work: Callable[[], None]) -> Callable[[], None]:
 
 
 def size_of(folder: str) -> int:
-    """Return the total bytes of a folder's files; 0 for a missing folder, or for a file removed meanwhile."""
+    """Return the total bytes of a folder's files; 0 for a missing folder, or for a file removed in the meantime."""
     size = 0
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
@@ -397,7 +397,7 @@ def locked(folder: str, wait: float = 10.0, shared: bool = False) -> Iterator[No
                     fcntl.flock(handle, kind | fcntl.LOCK_NB)
                     if _is_there(handle, folder):
                         break
-                    os.close(handle)  # the file was removed meanwhile: its lock protects nothing
+                    os.close(handle)  # the file was removed in the meantime: its lock protects nothing
                     handle = _open_lock(folder)
                     ticket = _take_ticket(handle)
                     continue
@@ -424,7 +424,7 @@ _LAYOUT = "@hhqqi"  # type, whence, start, size, process
 def _take_ticket(handle: int) -> int:
     """Lock a byte of the lock file at the offset of the current time, and return the offset; 0 without support.
 
-    The byte's lock ends with the process, so a killed one blocks nobody.
+    The byte's lock ends with the process, so a killed one blocks no other process.
     """
     if not _TICKETS:
         return 0

@@ -105,7 +105,7 @@ def _made(beside: str, kind: str) -> tuple[str, int]:
         made = tempfile.mkdtemp(prefix=f".surebayes-{kind}-", dir=beside)
         try:
             handle = os.open(made, os.O_RDONLY)
-        except FileNotFoundError:  # another process cleaned up meanwhile
+        except FileNotFoundError:  # another process cleaned up in the meantime
             continue
         fcntl.flock(handle, fcntl.LOCK_EX)
         if os.path.exists(made):

@@ -145,7 +145,7 @@ READS = 5
 
 
 def stable_read(manifest_of: "Callable[[], Named]", read: "Callable[[Named], Read]") -> "Read":
-    """Return the result of `read` for a manifest, or for the next one if a writer replaced the files meanwhile.
+    """Return the result of `read` for a manifest, or for the next one if a writer replaced the files in the meantime.
 
     An error of `read` is raised if the manifest hasn't changed: then the files are missing or damaged.
 

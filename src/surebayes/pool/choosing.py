@@ -236,7 +236,7 @@ class KeptRows(NamedTuple):
     tail : ndarray
         Those held out in any turn.
     first, second : ndarray
-        Those that second stages are fitted on: before the held-out documents are learnt, and at the end.
+        The documents for second stages: before the held-out documents are learnt, and at the end.
     """
 
     places: Integers

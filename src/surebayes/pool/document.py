@@ -40,7 +40,7 @@ if not TYPE_CHECKING:
 
 
 class Document:
-    """A document by its parts, each read when it is first asked for: what views read, and what the journal needs.
+    """A document by its parts, each read on first access, for views and the journal.
 
     A view names the part that it reads: `getattr(document, view.part)`.
 
@@ -126,7 +126,7 @@ class Document:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What names the content, whatever a mail server did to its envelope."""
+        """The identity of the content, independent of a mail server's changes to the envelope."""
         if self.message is not None:
             return self.message.fingerprint
         from surebayes.mail.message import fingerprint_of
@@ -140,7 +140,7 @@ class Document:
 
 
 def _message_of(raw: bytes) -> "Message":
-    """Parse a message in Python; a function of its own so that the kernel's path needn't import the parser."""
+    """Parse a message in Python; a separate function so that the kernel's path needn't import the parser."""
     from surebayes.mail.message import read_message
 
     return read_message(raw)

@@ -203,7 +203,7 @@ def log_odds_of_rows(counts: "npt.NDArray[np.int32]", sums: Sums, c: int, smooth
 def _table_of(counted: Table, strength: "npt.NDArray[np.float32]", each: int) -> Table:
     """Return a table of the columns with a strength, with coefficients 0, indexed like the table of counts.
 
-    It shares the counts' index, unless the columns without a strength would take more memory than an index of its own.
+    It shares the counts' index, unless the columns without a strength would take more memory than a separate index.
     """
     import numpy as np
 

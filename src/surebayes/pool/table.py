@@ -94,7 +94,7 @@ class Table:
         """Reserve capacity for more rows."""
         row, wanted = 4 * self.each, self.size + rows
         if wanted * row > len(self.values):
-            # generously: untouched memory costs nothing, and growing copies what is there
+            # generous: untouched memory costs nothing, and growing copies everything
             grown = zeros(row * max(wanted, min(_GROWTH * (len(self.values) // row), self.width), 1024))
             grown[: self.size * row] = memoryview(self.values)[: self.size * row]
             self.values = grown

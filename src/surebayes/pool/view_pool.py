@@ -93,7 +93,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     unchanged. The experts' sums are exact: learning and forgetting a document restores them. Second stages, and the
     machine of "mail", are frozen by `fit`.
 
-    With more than two classes, each is scored against the rest, with weights of its own.
+    With more than two classes, each is scored against the rest, with separate weights.
 
     Examples
     --------

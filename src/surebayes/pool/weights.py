@@ -252,7 +252,7 @@ def weigh(
     Notes
     -----
     Reliability is (1 / (1 - AUC_0.1 + .005))^2 for experts that are `alike`, whose opinions are bounded at the median
-    of their spreads. This pool and each expert beside it, bounded at two of its own spreads, are then divided by their
+    of their spreads. This pool and each further expert, bounded at two of its spreads, are then divided by their
     spreads and weighted by the same measure, on documents whose label not all of them contradict. For other experts
     reliability is (1 / (1 - AUC_0.1 + .002))^2, on unbounded scores that are divided by their spread.
     """
@@ -416,7 +416,7 @@ def _reliability(z: "FloatArray", inside: "BoolArray") -> "FloatArray":
 
 
 def _trusted(z: "FloatArray", inside: "BoolArray") -> "BoolArray":
-    """Return the documents with credible labels: those that not all levels contradict."""
+    """Return the documents with credible labels, which at least one level supports."""
     import numpy as np
 
     contradicted: BoolArray = np.asarray((z * _sign(inside)[:, None] < -TRUSTED).all(axis=1))

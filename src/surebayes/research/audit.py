@@ -157,7 +157,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class Delivered:
-    """The false alarms of the other filter's verdicts over time, valid whatever it learnt meanwhile.
+    """The false alarms of the other filter's verdicts over time, valid whatever it learnt in the meantime.
 
     Attributes
     ----------

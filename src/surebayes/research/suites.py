@@ -1,4 +1,4 @@
-"""Comparisons on real corpora: mail, where false alarms are intolerable, other text, and what guards must judge.
+"""Comparisons on real corpora: mail, where false alarms are intolerable, other text, and prompts for guards.
 
 `surebayes compare --suite mail`, `--suite text` and `--suite guard` print the tables; `mail_suite` and
 `text_suite` return them as data. Every choice is made on training documents: the settings of the peers
@@ -41,7 +41,7 @@ BoolArray = npt.NDArray[np.bool_]
 FLIPPED = 0.05
 MAIL = ("spamassassin", "enron_spam")
 GUARD = {"prompt_injections": "injection", "civil_comments": "toxic"}
-"""Corpora of what guards must judge, with the class to find."""
+"""Corpora for guards, with the class to find."""
 GUARD_TRAINS_ON = 50_000
 """Most training documents of such a corpus, the first ones."""
 TEXT = ("movie_reviews", "sms_spam", "lingspam", "reuters21578", "news20_bydate")

@@ -118,7 +118,7 @@ def _grant(words: list[str], persons: bool) -> tuple[str, Grant]:
         )
     key, person = words[0].lower(), None
     if key == EVERYONE and (not persons or len(words) > 2 or name is not None):
-        raise ValueError("user:* is for everybody's own layer: without a person or a name, on a server with --users.")
+        raise ValueError("user:* is for each visitor's own layer: no person, no name, on a server with --users.")
     if len(words) == 3:
         if not persons:
             raise ValueError("a token for one person needs personal layers: start the server with --users DIR.")
@@ -144,7 +144,7 @@ def read_tokens(path: str | os.PathLike[str], persons: bool = False) -> dict[str
     for number, problem in problems:
         raise BadConfig(f"{os.fspath(path)}, line {number}: {problem}")
     if not grants:
-        raise BadConfig(f"{os.fspath(path)} has no tokens, so nobody could sign in. Add a line: SHA-256 and role.")
+        raise BadConfig(f"{os.fspath(path)} has no tokens, so no one could sign in. Add a line: SHA-256 and role.")
     return grants
 
 

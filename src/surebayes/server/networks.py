@@ -107,7 +107,7 @@ class SignOn:
             example = "such as 'X-Remote-User: 192.0.2.1'"
             raise BadConfig(f"sign_on must be a header field and the addresses of proxies, {example}. Got {text!r}.")
         if header in _RESERVED:
-            raise BadConfig(f"sign_on can't use the field {header}, which has a meaning of its own. Name another one.")
+            raise BadConfig(f"sign_on can't use the field {header}, which has another meaning. Name another one.")
         return cls(header, proxies)
 
     def name_in(self, peer: object, values: Sequence[str]) -> str | None:

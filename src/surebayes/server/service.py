@@ -455,7 +455,7 @@ class Service:
     async def cached(self, name: str, question: Callable[[Filter], Answer]) -> Answer:
         """Run a question about everybody's verdicts, whose answer may be half a minute old.
 
-        An older answer is given once more while a new one is made, so that nobody waits but the first.
+        An older answer is given once more while a new one is made, so that only the first request waits.
         """
         made, answer = self._cache.get(name, (-math.inf, None))
         if time.monotonic() - made > STALE:
@@ -589,7 +589,7 @@ class Service:
         return None if report is None else {"name": report.name, "label": report.label, "messages": len(report.before)}
 
     async def compared(self, person: str | None = None) -> list[dict[str, Any]]:
-        """Compare verdicts with those that other filters wrote into the same messages."""
+        """Compare verdicts with the verdicts of other filters in the same messages."""
         return await self.ask(lambda site: [each.to_dict() for each in site.compared(person)])
 
     # ---- people

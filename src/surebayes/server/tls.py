@@ -237,7 +237,7 @@ class Gate:
         self.connections: set[_SecuredConnection] = set()
 
     def around(self, make: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
-        """Return a factory of protocols that speak TLS, and pass the plain bytes to those of another factory."""
+        """Return a factory of protocols that use TLS, and pass the plain bytes to those of another factory."""
         return lambda: _SecuredConnection(self, make)
 
     def close(self) -> None:
@@ -307,7 +307,7 @@ class _SecuredConnection(asyncio.Protocol):
         return True
 
     def read(self) -> None:
-        """Pass on what has arrived, as far as the protocol inside reads."""
+        """Pass on received bytes, as far as the inner protocol reads."""
         assert self.inner is not None
         try:
             while not self.is_paused and not self._has_ended and not self.socket.is_closing():
@@ -335,7 +335,7 @@ class _SecuredConnection(asyncio.Protocol):
             self.socket.abort()
 
     def flush(self) -> None:
-        """Send what the library has made."""
+        """Send the library's output."""
         if data := self.outgoing.read():
             self.socket.write(data)
 
@@ -349,7 +349,7 @@ class _SecuredConnection(asyncio.Protocol):
         self.socket.close()
 
     def eof_received(self) -> bool:
-        """Go on sending after an announced end; without an announcement the connection was cut."""
+        """Continue to send after an announced end; without an announcement the connection was cut."""
         return self._has_ended
 
     def pause_writing(self) -> None:

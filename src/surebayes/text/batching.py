@@ -70,7 +70,7 @@ _CODES: dict[str, np.dtype] = {"i": np.dtype(np.int32), "q": np.dtype(np.int64),
 Rows: TypeAlias = "tuple[Buffer, Buffer, Buffer]"
 """Lengths, ids and counts, as returned by the kernel."""
 CountedRows: TypeAlias = "tuple[Rows, int]"
-"""Rows, and the index of the job that counted them, which has ids of its own."""
+"""Rows, and the index of the job that counted them, which has separate ids."""
 _USED_UP: CountedRows = (b"", b"", b""), 0
 
 T = TypeVar("T")

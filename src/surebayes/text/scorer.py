@@ -14,7 +14,7 @@ class TextScorer:
     """Scores documents by a linear model: prior + z @ log_odds, where z is the document's represented row.
 
     A row of counts becomes z in this order: term frequency; the `top` best terms by `ranking`; times `weights`;
-    exp(steepness * value); divided by its norm plus `pad`; times `length`. This is what `core.represent` does to a
+    exp(steepness * value); divided by its norm plus `pad`; times `length`. It equals `core.represent` does to a
     matrix, so the scores are those of the matrix route, up to the order of summation.
 
     Parameters

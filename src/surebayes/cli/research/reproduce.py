@@ -1,4 +1,4 @@
-"""reproduce: tables and figures of the papers, beside the published ones."""
+"""reproduce: tables and figures of the papers, next to the published ones."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def reproduce(
     as_json: bool | None,
     **options: Any,
 ) -> None:
-    """Reproduce a paper's tables and figures beside the published ones.
+    """Reproduce a paper's tables and figures, next to the published ones.
 
     Reads corpora from SUREBAYES_DATA. Counts and results are cached, so an interrupted run resumes where it stopped.
     In a pipe, prints the results as one JSON list.

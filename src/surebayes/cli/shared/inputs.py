@@ -65,7 +65,7 @@ class Inputs:
         return "text" if self.sources.are_tables else "mail"
 
     def report(self) -> None:
-        """Print what was skipped: the first few in full."""
+        """Print skipped documents: the first few in full."""
         for sentence in self.skipped[:5]:
             _show.note(f"skipped: {sentence}")
         if len(self.skipped) > 5:

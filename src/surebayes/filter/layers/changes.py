@@ -12,7 +12,7 @@ from surebayes.pool.explanation import PoolExplanation, explain
 
 @dataclass(frozen=True, slots=True)
 class LayerChanges:
-    """A layer's score beside that of its base: base + changes = score.
+    """A layer's score and that of its base: base + changes = score.
 
     Attributes
     ----------

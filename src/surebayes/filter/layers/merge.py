@@ -1,6 +1,6 @@
 """Merging of filters: the lessons of all, each message once, independent of their order.
 
-Counts are those of the messages. Weights and second stages depend on all messages and are fitted again. Filters with
+Counts follow from the messages. Weights and second stages depend on all messages and are fitted again. Filters with
 lessons outside their journals are refused, because duplicates among them can't be found.
 """
 

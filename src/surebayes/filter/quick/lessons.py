@@ -22,7 +22,7 @@ _SET_ASIDE = {
     "learnt": "misjudged, and learnt now; the promise counts the earlier scores",
     "forgotten": "released now",
 }
-"""What happens to a reserved document, by the outcome of its lesson."""
+"""The action on a reserved document, by the outcome of its lesson."""
 _STARTS = 10  # bytes that distinguish a mailbox or a compressed file from a document
 _NOT_ONE_DOCUMENT = (b"From ", b"\x1f\x8b\x08", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh")
 """First bytes of files that may hold several documents, or a compressed one."""

@@ -52,7 +52,7 @@ def without_password(url: str) -> str:
 
 
 def read_url(folder: str) -> str:
-    """Return the URL of a folder's database: that of the environment, or that of the folder."""
+    """Return the URL of a folder's database, from the environment or the folder."""
     with contextlib.suppress(KeyError):
         return checked_url(os.environ[VARIABLE])
     path = os.path.join(folder, SHARED)

@@ -79,7 +79,7 @@ class BoundedConnection(psycopg.Connection[Any]):
 
 
 def _bounded(gen: Generator[Any, Any, Result], handle: int, patience: float) -> Result:
-    """Run a generator of psycopg, which yields what to wait for."""
+    """Run a generator of psycopg, which yields the events to wait for."""
     poll = select.poll()
     try:
         wanted = next(gen)
@@ -213,7 +213,7 @@ def connected(url: str) -> BoundedConnection:
             connection.execute("SET tcp_keepalives_interval = 5")
             connection.execute("SET tcp_keepalives_count = 3")
             if connection.execute("SHOW synchronous_commit").fetchone() == ("off",):
-                connection.execute("SET synchronous_commit = on")  # what is acknowledged must be on disk
+                connection.execute("SET synchronous_commit = on")  # acknowledged lessons must be on disk
         except BaseException:
             connection.close()
             raise
@@ -261,7 +261,7 @@ def notifications(connection: BoundedConnection) -> list[str]:
 
 
 def check(connection: BoundedConnection, url: str) -> None:
-    """Refuse a database without our tables, or with those of another release."""
+    """Refuse a database without our tables, or with another release's tables."""
     version = _version(connection)
     if version == schema.VERSION:
         return
@@ -314,7 +314,7 @@ _SQL_TYPES = ["int4", *[_BINARY[column.declared.split()[0]] for column in COLUMN
 
 
 def journal_number(connection: BoundedConnection, name: str, make: bool = False) -> int | None:
-    """Return the number of a journal; None where it isn't there and not to be made."""
+    """Return the number of a journal; None if it is missing and must not be created."""
     query = "SELECT journal FROM surebayes.journals WHERE name = %s"
     found = connection.execute(query, (name,)).fetchone()
     if found is None and make:
@@ -434,7 +434,7 @@ def is_sent(connection: BoundedConnection, journal: int, key: bytes) -> bool:
 
 
 def put_snapshot(connection: BoundedConnection, journal: int, seq: int, files: Sequence[tuple[str, str]]) -> None:
-    """Store the files of a model, (name, path) of each, unless a snapshot of that row is there."""
+    """Store the files of a model, (name, path) of each, unless that row has a snapshot."""
     with connection.transaction():
         if snapshot_row(connection, journal) >= seq:
             return

@@ -278,7 +278,7 @@ class SharedJournal(Journal):
         self.sent = []
 
     def _was_committed(self, row: tuple[int, int, int], cause: JournalAway) -> bool:
-        """Whether a commit on a broken connection has arrived; CommitUnknown where nobody answers.
+        """Whether a commit on a broken connection has arrived; CommitUnknown if no one answers.
 
         Whoever gets the lock knows that the broken connection has ended, and with it the commit.
         """

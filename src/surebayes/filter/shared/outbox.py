@@ -209,9 +209,9 @@ def waiting(folder: str) -> tuple[int, int, float | None]:
 
 
 def apply_all(folder: str, txn: Transaction) -> list[int]:
-    """Apply the lessons that wait, in their order, except those that were counted; return the numbers of all.
+    """Apply the waiting lessons in order, except counted ones; return the numbers of all.
 
-    The keys of those that are applied are committed with the transaction.
+    The keys of the applied lessons are committed with the transaction.
     """
     from surebayes.filter.state import Features
     from surebayes.filter.store import contents

@@ -1,4 +1,4 @@
-"""Rows of the journal: events, each with a checksum of its own and a running one."""
+"""Rows of the journal: events, each with its checksum and a running one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ COLUMNS = (
     Column("chain", "INTEGER", 2, False),
     Column("body", "BLOB NOT NULL", 1, False),  # last, so that reading the rest of a row doesn't read its pages
 )
-"""The columns of the journal's table: SQL, rows, and what checksums cover follow from here."""
+"""The columns of the journal's table, the source of its SQL, its rows and the scope of its checksums."""
 NAMES = tuple(column.name for column in COLUMNS)
 _CHECKED = tuple(column.name for column in COLUMNS if column.in_checksum)
 

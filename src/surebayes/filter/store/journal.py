@@ -127,7 +127,7 @@ class Journal:
     # ---- the file
 
     def _check(self, create: bool, given: dict[str, str] | None) -> None:
-        """Read the journal's facts; refuse a foreign file, or one of a later release."""
+        """Read the journal's facts; refuse a file from elsewhere, or one of a later release."""
         with errors_named(self.path, is_known=False):
             if create:
                 self._create(given)
@@ -477,7 +477,7 @@ class Journal:
         return found
 
     def blanked(self, rows: Iterable[int | None]) -> set[int]:
-        """Return those of some rows whose content was erased."""
+        """Return the rows whose content was erased, among the given ones."""
         query = "SELECT 1 FROM events WHERE seq = ? AND length(body) = 0 AND body_check != 0"
         with errors_named(self.path):
             return {seq for seq in rows if seq is not None and self._db.execute(query, (seq,)).fetchone()}

@@ -3,8 +3,8 @@
 A database with a write-ahead log has two more files while it is open, and every process that opens it creates them,
 even to read. In a shared folder they would belong to a reader and lock other users out. So a reader opens the file as
 immutable if there is no log, joins the processes that have it open if there is one, and reads a copy if a crash left
-the log behind. Large first trainings are written directly into the main file (`without_log`), with a rollback journal
-beside it, which a crash leaves behind, too.
+the log behind. Large first trainings are written directly into the main file (`without_log`), with a rollback journal,
+which a crash leaves behind, too.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def open_for_writing(folder: str, create: bool = False, page: int = PAGE) -> sql
                 connection.execute(f"PRAGMA page_size={page}")
             pages = LOG // connection.execute("PRAGMA page_size").fetchone()[0]
             connection.execute(f"PRAGMA wal_autocheckpoint={pages}")
-            connection.execute("PRAGMA secure_delete=ON")  # what is erased is overwritten
+            connection.execute("PRAGMA secure_delete=ON")  # erased content is overwritten
             _use_log(connection)
         except BaseException:
             connection.close()
@@ -78,7 +78,7 @@ def open_for_writing(folder: str, create: bool = False, page: int = PAGE) -> sql
 def without_log(connection: sqlite3.Connection, folder: str, wanted: bool = True) -> Iterator[None]:
     """Write a transaction directly into the main file, if no other process or connection has it open.
 
-    Otherwise it passes through the log as usual. If another process opens the file meanwhile, the next writer switches
+    Otherwise it passes through the log as usual. If another process opens the file, the next writer switches
     back to the log. An open transaction without changes is rolled back. The caller holds the folder's lock.
     """
     if not wanted:
@@ -141,7 +141,7 @@ def has_rows(folder: str) -> bool:
 
 
 def _copy(path: str) -> sqlite3.Connection:
-    """Open a copy of the file and its log: the log is copied first, so that a checkpoint meanwhile loses nothing.
+    """Open a copy of the file and its log: the log is copied first, so that a concurrent checkpoint loses nothing.
 
     Closing a file releases the locks that SQLite holds on it in this process. None are held here: every process with
     the file open has created the third file, which is missing.
@@ -153,7 +153,7 @@ def _copy(path: str) -> sqlite3.Connection:
     try:
         copied = os.path.join(scratch.name, NAME)
         for log in ("-journal", "-wal"):
-            with contextlib.suppress(FileNotFoundError):  # closed meanwhile: the file has everything
+            with contextlib.suppress(FileNotFoundError):  # closed in the meantime: the file has everything
                 shutil.copyfile(path + log, copied + log)
         shutil.copyfile(path, copied)
         with errors_named(path):

@@ -66,7 +66,7 @@ class SpooledGroup(namedtuple("SpooledGroup", ("rows", "places", "fingerprints",
 
 
 class Chunk:
-    """Some messages, and the rows and what is kept of each: in memory, or in a file."""
+    """Some messages, with the rows and the content of each: in memory, or in a file."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ class TableFiles:
     manifest : Manifest
         Its manifest.
     hold : bool
-        Whether files are read instead of mapped: for a long-running process, which must not crash if somebody copies
+        Whether files are read instead of mapped: for a long-running process, which must not crash if someone copies
         another file over one.
     before : TableFiles, optional
         The files of an earlier manifest: the same names are not read again, since names come from the content.

@@ -205,7 +205,7 @@ def _keep(database: Database, label: str, budget: "AlarmBudget") -> None:
 
 
 def observe(database: Database, label: str, score: float, positive: bool) -> None:
-    """Add the score of a document that was judged before its label arrived to those that place the threshold.
+    """Add the score of a document that was judged before its label arrived to the scores that place the threshold.
 
     Only if most labels arrive: reporting mistakes alone gives high scores of negatives and low scores of positives.
     Documents without a complaint lie below the threshold and never count here.

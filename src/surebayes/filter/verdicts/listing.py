@@ -52,7 +52,7 @@ class RememberedVerdict:
     positive : bool
         Whether the label is a positive class.
     truth : str or None
-        The correct label; "" if nobody complained in time; None while it is unknown.
+        The correct label; "" if no one complained in time; None while it is unknown.
     told : str or None
         When the label became known.
     who : str or None

@@ -15,7 +15,7 @@ MOST_CHARACTERS = 500
 MOST_WORDS = 20
 """Most parts of a query."""
 STATES = ("unsure", "reviewed", "unreviewed", "wrong")
-"""What ``is:`` takes besides the name of a class."""
+"""The values of ``is:`` besides the name of a class."""
 _PART = re.compile(r'(?P<empty>[A-Za-z]+):(?=\s|$)|(?:(?P<key>[A-Za-z]+):)?(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s"]+))')
 _AGO = re.compile(r"(\d{1,5})([hdwmy])", re.ASCII | re.IGNORECASE)
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "m": 30 * 24, "y": 365 * 24}

@@ -1,4 +1,4 @@
-"""Recorder of verdicts and correct labels, in the memory of an open filter and in those of the filters below.
+"""Recorder of verdicts and correct labels, in the memories of an open filter and of the filters below.
 
 Single lessons by command import this module: no typing, no numpy.
 """

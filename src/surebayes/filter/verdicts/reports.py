@@ -1,4 +1,4 @@
-"""Recent reports: the labels that one report set, and those that they replaced, so that it can be taken back exactly.
+"""Recent reports: the labels of each report, and the replaced labels, so that it can be undone exactly.
 
 A report can be taken back for ten minutes, through any process of a server; then its row is deleted.
 """
@@ -33,7 +33,7 @@ class Before:
     number : int
         The verdict.
     label : str or None
-        Its correct label; "" if nobody complained, None if it was unknown.
+        Its correct label; "" if no one complained, None if it was unknown.
     """
 
     number: int
@@ -53,7 +53,7 @@ class Report:
     label : str
         The label that it set.
     before : list of Before
-        What it replaced.
+        The replaced label.
     """
 
     name: str

@@ -144,7 +144,7 @@ class _PagedSearch:
     # ---- conditions
 
     def _conditions(self) -> None:
-        """Sort the conditions: those of the index that is followed, and those that each row is examined for."""
+        """Split the conditions: for the index that the search follows, and for each of its rows."""
         query = self.query
         if self.by_distance:
             self.drivers += ["truth IS NULL", "asked = 1"]

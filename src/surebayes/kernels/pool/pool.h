@@ -167,7 +167,7 @@ HIDDEN void stack_close(Stack *stack);
 HIDDEN const char *stack_gather(Stack *stack, size_t each, const int32_t *columns, size_t n, int32_t *counts,
                                 int32_t *more);
 
-/* Fetch so many numbers of 4 bytes: those of many classes lie on several lines of memory. */
+/* Prefetch this many numbers of 4 bytes: with many classes they span several cache lines. */
 static inline void fetch(const void *numbers, const size_t n)
 {
     enum { LINE = 16 };

@@ -114,7 +114,7 @@ typedef struct {
     size_t n, unseen;
     double *of_classes; /* see OfClasses */
     int together;       /* whether all classes are asked about, in order, by experts on all columns */
-    /* the next document, prefetched meanwhile */
+    /* the next document, prefetched in the meantime */
     const int32_t *next, *next_end;
     const char *wrong;
 } Scoring;

@@ -393,7 +393,7 @@ static void gather_guided(Table *t, const int32_t *columns, size_t n, uint32_t m
             const size_t j = i - BLOCKS_AHEAD;
             const uint32_t low = (uint32_t)columns[j] << t->bits, last = low | mask;
             size_t from = at[j % BLOCKS_AHEAD];
-            if (from + 8 <= t->n) { /* most of the time that is enough, and no branch depends on what is there */
+            if (from + 8 <= t->n) { /* usually enough, and no branch depends on the content */
                 size_t smaller = 0;
                 for (size_t k = 0; k < 8; k++)
                     smaller += word(t->entries + 8 * (from + k)) < low;
@@ -792,7 +792,7 @@ static ALWAYS_INLINE const char *unpack(Loading *to, Table *t, const int first, 
             if (first && is_new ? to->place[column] != 0 : (uint32_t)to->place[column] > to->rows)
                 return "load needs an empty place";
             if (!to->place[column]) {
-                if (to->rows == to->room) /* only if the file changes meanwhile */
+                if (to->rows == to->room) /* only if the file changes in the meantime */
                     return table_damaged;
                 to->place[column] = (int32_t)++to->rows;
             }

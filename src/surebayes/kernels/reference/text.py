@@ -111,12 +111,12 @@ class Vocabulary:
         return len(self.ids)
 
     def add(self, terms: Iterable[str | bytes]) -> None:
-        """Add str or bytes terms that are not there yet, in the given order."""
+        """Add new str or bytes terms, in the given order."""
         for term in terms:
             self.ids.setdefault(_encode(term), len(self.ids))
 
     def find(self, term: str | bytes) -> int:
-        """Return the id of a str or bytes term; -1 if it is not there."""
+        """Return the id of a str or bytes term; -1 for an unknown one."""
         return self.ids.get(_encode(term), -1)
 
     def merge(self, other: Vocabulary) -> array[int]:

@@ -69,7 +69,7 @@ static int document_open(Workspace *ws, PyObject *given, Document *document)
     return 0;
 }
 
-/* Do under the GIL what a worker's status requires; -1 with an exception if that fails. */
+/* Handle a worker's status under the GIL; -1 with an exception on failure. */
 static int help_out(Workspace *ws, Status status, PyObject *given, Document *document)
 {
     if (status == NEED_CHARACTERS) {

@@ -8,7 +8,7 @@
 #pragma GCC visibility push(hidden)
 #endif
 
-/* Secret keys of this process, so that nobody can craft text whose words collide. Results don't depend on them. */
+/* Secret keys of this process, so that no one can craft text whose words collide. Results don't depend on them. */
 extern uint64_t secret_a, secret_b;
 int take_secrets(void);
 

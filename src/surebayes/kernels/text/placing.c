@@ -48,7 +48,7 @@ typedef struct {
 } Placing;
 
 /* Write rows, sorted by column; return the number of entries, -1 if an id is not in the map, -2 without memory, -3 if
- * lengths changed meanwhile. */
+ * lengths changed in the meantime. */
 static int64_t place_rows(Placing *p)
 {
     uint32_t *lengths = p->lengths.buf;

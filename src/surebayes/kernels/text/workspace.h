@@ -46,7 +46,7 @@ typedef struct {
 struct Workspace {
     Workspace *next;
     State *state;
-    /* what this call does */
+    /* the task of this call */
     const Analyzer *analyzer;
     Table *table;                        /* NULL: hash */
     bool grow, alternate_sign, presence; /* presence: a row is the document's distinct columns, ascending */

@@ -456,7 +456,7 @@ def read_parquet(path: Path, fold: str = "fold", task: str | None = None) -> lis
     except ImportError as error:
         raise ImportError(
             f"Reading {path} needs pyarrow: install the extra with `pip install 'surebayes[corpora]'`, or unpack the "
-            "corpus in its publisher's format beside it."
+            "corpus in its publisher's format next to it."
         ) from error
     try:
         columns = parquet.read_table(path).to_pydict()

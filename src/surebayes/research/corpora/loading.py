@@ -1,4 +1,4 @@
-"""The catalogue of corpora, what of it a folder holds, and the documents of a corpus."""
+"""The catalogue of corpora, its corpora in a folder, and the documents of a corpus."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _step_1(word: str) -> str:
 
 
 def _restored(stem: str) -> str:
-    """Restore to a participle's stem what -ed or -ing took: hop from hopp, hope from hop(e)."""
+    """Restore the stem of a participle without -ed or -ing: hop from hopp, hope from hop(e)."""
     if stem.endswith(("at", "bl", "iz")):
         return stem + "e"
     if _double(stem) and stem[-1] not in "lsz":

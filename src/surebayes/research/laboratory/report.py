@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PublishedFigure:
-    """One figure of a paper, and ours beside it.
+    """One figure of a paper, and ours.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The five papers, reproduced: one function for each table and figure, the published figures beside ours.
+"""The five papers, reproduced: one function for each table and figure, with published figures and ours.
 
 `reproduce` runs a paper or one of its items and returns `Result` objects: records (paper, item, corpus, row, column,
 published, ours, setting), plots and notes. Corpora come from `surebayes.research.corpora`; counts and results are kept
@@ -79,13 +79,13 @@ def reproduce(paper: str, item: str | None = None, lab: Lab | None = None, **opt
     lab : Lab, optional
         Where it runs: corpora, cache, processes, progress.
     **options
-        Options of the items, such as ``runs=3``; each item takes those that it knows, and its figures say so. An
-        option that none of them knows, or a value that doesn't suit, is a ValueError.
+        Options of the items, such as ``runs=3``; each item takes the options that it knows, and its figures name them.
+        An unknown option or an unsuitable value is a ValueError.
 
     Returns
     -------
     list of Result
-        One for each item; one whose corpus isn't there has no records, and a note that says where to get it.
+        One for each item; one without its corpus has no records, and a note that says where to get it.
     """
     known = items(paper)
     if item is not None and item not in known:

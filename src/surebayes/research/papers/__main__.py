@@ -105,7 +105,7 @@ def show(results: Sequence[papers.Result], arguments: argparse.Namespace) -> int
 
 
 def list_items(names: Sequence[str]) -> int:
-    """Print the items of papers, what each is, and its options."""
+    """Print the items of papers, with titles and options."""
     for name in names:
         print(papers.title(name))
         for item, function in papers.items(name).items():

@@ -79,7 +79,7 @@ def _data(lab: Lab, corpus: str) -> CountedCorpus:
 
 
 def _strata(data: CountedCorpus) -> np.ndarray:
-    """Return what a split keeps in proportion: the label, or the set of labels that three documents or more have."""
+    """Return the strata of a split: the label, or the set of labels of three documents or more."""
     if data.y.ndim == 1:
         return data.y
     _, strata, size = np.unique(data.y, axis=0, return_inverse=True, return_counts=True)
@@ -107,7 +107,7 @@ def run(lab: Lab, corpus: str, seed: int, models: Sequence[str], documents: int 
 
 
 class RepeatedRuns:
-    """Repeated runs on one corpus: AUC by model, class and run, and what follows from it."""
+    """Repeated runs on one corpus: AUC by model, class and run, and comparisons."""
 
     def __init__(self, results: Sequence[Mapping[str, Any]], models: Sequence[str]) -> None:
         self.classes: list[str] = results[0]["classes"]

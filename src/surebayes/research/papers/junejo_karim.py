@@ -96,7 +96,7 @@ OPEN = (
     "what a token is, whether it stems here (its introduction does) or leaves out rare terms. Rules that keep the stop "
     "words do better by cross-validation (at best 82.3 against 81.7 on the 600 + 600 reviews of the first run) but are "
     "not the paper's.",
-    "Rules differ by less than half a point on training reviews, so the runs disagree. Those that take \\S+ cost "
+    "Rules differ by less than half a point on training reviews, so the runs disagree. Runs with \\S+ cost "
     "balanced winnow its average: single marks are terms there; with such a rule in all runs it reaches 71, with any "
     "other 74.6 to 76.6.",
     "The rule chosen once for all runs was added after the first table had been seen, and is not blind to the test "
@@ -269,7 +269,7 @@ def figure_1(lab: Lab, corpus: str = "ecml2006_a", inbox: int = 0, weight: str =
 
 
 def select(lab: Lab, corpus: str, inbox: int, threshold: float, compared: str, weight: str) -> dict[str, float]:
-    """Leave out weak terms: how many remain, and what that does to the accuracy."""
+    """Drop weak terms: the number of remaining terms, and the accuracy."""
     task = inbox_task(lab, corpus, inbox)
     model = TermDiscriminant(weight=weight, min_weight=threshold, select=compared).fit(task.X, task.y)
     weights, _ = model._weigh(contingency_of(model.statistics_, None, model._contrasts))

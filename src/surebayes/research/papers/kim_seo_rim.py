@@ -134,7 +134,7 @@ def judge(
     rules: bool = False,
     documents: int | None = None,
 ) -> dict[str, Any]:
-    """Train PNB with one weight; break-even of each class, and what deployable rules reach if asked."""
+    """Train PNB with one weight; break-even of each class, and optionally the F1 of deployable rules."""
     task = _task(lab, corpus, documents)
     return _judged(task, _model(weight, interpolation, ratio, theta), rules)
 
@@ -314,7 +314,7 @@ def table_2(lab: Lab, documents: int | None = None) -> Result:
     # Table 4 prints .3414 for the same figure: .3214 is a slip.
     published = {"UM": (0.7212, 0.3214), "PNB(min)": (0.7644, 0.4227), "PNB(max)": (0.7706, 0.4358)}
     result = _table_of_interpolation(lab, "table 2", ("reuters21578",), published, documents)
-    result.notes.append("The MacroF1 of UM is printed .3214 here and .3414 in table 4; the latter is the likelier.")
+    result.notes.append("The MacroF1 of UM is printed .3214 here and .3414 in table 4; the latter is more likely.")
     return result
 
 
@@ -365,7 +365,7 @@ def _summary(
         automatic = lab.map(judge, settings, f"Kim, Seo & Rim, automatic choice on {corpus}")
         judged |= dict(zip(("PNB auto (weight)", "PNB auto (weight, alpha)"), automatic))
         star, chosen = _best_by_bin({name: judged[name] for name in WEIGHTS}, bins)
-        notes.append(f"{corpus}: PNB* takes, from the rarest classes to the commonest: {', '.join(chosen)}.")
+        notes.append(f"{corpus}: PNB* takes, from the rarest classes to the most common: {', '.join(chosen)}.")
         micro_macro = {
             name: averages(result["break_even"], result["test"]) for name, result in judged.items() if name != "UM"
         }
@@ -421,7 +421,7 @@ def table_4(
     theta: float = THETA,
     documents: int | None = None,
 ) -> Result:
-    """Table 4: all methods on Reuters; break-even beside deployable rules, PNB* beside the automatic choice."""
+    """Table 4: all methods on Reuters; break-even and deployable rules, PNB* and the automatic choice."""
     result = _summary(lab, "table 4", ("reuters21578",), TABLE_4, bins, ratio, theta, documents)
     for k, column in enumerate(("MicroF1", "MacroF1")):
         printed = sorted(TABLE_4, key=lambda name: TABLE_4[name][k])

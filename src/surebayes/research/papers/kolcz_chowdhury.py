@@ -134,7 +134,7 @@ def figure_2(
     features: int = 5000,
     documents: int | None = None,
 ) -> Result:
-    """Figure 2: NB-KL with the best gamma beside NB, NB-Trans and NB-KL."""
+    """Figure 2: NB-KL with the best gamma, NB, NB-Trans and NB-KL."""
     records, plots, notes = [], [], []
     for corpus in [name for name in corpora if lab.has(name)]:
         results = _results(lab, corpus, seeds, features, documents)
@@ -169,7 +169,7 @@ def figure_2(
         title = f"{NAMES[corpus]}: specificity by gamma"
         plots.append(Plot(f"{PAPER}-figure-2-{corpus}-gamma", title, "gamma", "specificity", curves, log_x=True))
     notes.append(
-        "Eq. (6) as printed discounts decisions that are hard to reverse; exp(-gamma / r) those that are easy."
+        "Eq. (6) as printed discounts decisions that are hard to reverse; exp(-gamma / r) discounts easy ones."
     )
     return Result(PAPER, "figure 2", "The best exponential discount", records, plots, notes)
 

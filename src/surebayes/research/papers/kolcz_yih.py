@@ -250,7 +250,7 @@ POOLS = ("NB", "NB-IR", "geo", "idf", "abs", "abs_idf")
 def shuffled_lifts(
     lab: Lab, corpus: str, row: str, sizes: Sequence[int], documents: int | None = None, **pool: Any
 ) -> dict[str, Any]:
-    """Return what DSFS adds to a row's AUC_0.1 at its best N, and that N, over the same random splits."""
+    """Return the gain of a row's AUC_0.1 by DSFS at its best N, and that N, over the same random splits."""
     tasks = [_task(lab, corpus, "shuffled", seed=seed, documents=documents) for seed in range(SHUFFLES)]
     plain, *means = (float(np.mean([area(task, model_of(row, n, **pool)) for task in tasks])) for n in (None, *sizes))
     return {"lift": max(means) - plain, "N": sizes[int(np.argmax(means))]}
@@ -259,7 +259,7 @@ def shuffled_lifts(
 def _findings(
     lab: Lab, corpus: str, areas: Mapping[str, Any], documents: int | None, pool: Mapping[str, Any]
 ) -> list[str]:
-    """Return which of the paper's findings hold on a corpus, and what is known of the reason where they don't."""
+    """Return the paper's findings that hold on a corpus, and the known reasons for the rest."""
     notes = []
     if all(row in areas for row in ("abs_idf", "idf", "geo")):
         abs_idf, idf, geo = (areas[row][ALL] for row in ("abs_idf", "idf", "geo"))
@@ -294,7 +294,7 @@ def _findings(
 
 
 def _reason(third: Mapping[str, float], most: Mapping[str, float]) -> str:
-    """Return what shuffling, and shuffling with nine tenths to train, do to the order of the pools."""
+    """Return the effect of shuffling, and of shuffling with nine tenths for training, on the order of the pools."""
 
     def shown(areas: Mapping[str, float]) -> str:
         return ", ".join(f"{areas[row]:.4f}" for row in ("abs_idf", "idf", "geo"))

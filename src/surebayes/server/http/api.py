@@ -280,7 +280,7 @@ async def clear_label(call: Call) -> dict[str, Any]:
 
 
 async def comparison(call: Call) -> dict[str, Any]:
-    """Compare verdicts with those that other filters wrote into the same messages."""
+    """Compare verdicts with the verdicts of other filters in the same messages."""
     return {"comparisons": await call.service.compared(call.person)}
 
 

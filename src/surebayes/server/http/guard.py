@@ -13,7 +13,7 @@ from surebayes.server.service import Service
 
 
 def check(request: Request, service: Service, role: str) -> Grant:
-    """Return the grant of a request; refuse one without the required role, or forged by a foreign page.
+    """Return the grant of a request; refuse one without the required role, or forged by a page from elsewhere.
 
     Without tokens, only this machine has access; with tokens, every request needs one, a client certificate, or a proxy
     that has signed its visitor on.
@@ -26,7 +26,7 @@ def check(request: Request, service: Service, role: str) -> Grant:
 
 
 def check_source(request: Request, service: Service) -> None:
-    """Refuse a request forged by a foreign page, from another machine, or over the rate limit."""
+    """Refuse a request forged by a page from elsewhere, from another machine, or over the rate limit."""
     client, headers = request.client, request.headers
     host = headers.get("host", "")
     origin = headers.get("origin")

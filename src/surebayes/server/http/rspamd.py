@@ -75,7 +75,7 @@ async def learn(
 
 
 async def stat(service: Service) -> dict[str, Any]:
-    """Return the figures of `rspamc stat`; 0 for those that surebayes does not have."""
+    """Return the figures of `rspamc stat`; 0 for figures that surebayes does not have."""
     learnt = await service.ask(lambda mine: mine.status()["documents"])
     judged = service.counters.judged()
     plain = sum(count for label, count in judged.items() if label in (service.classes[0], UNSURE))

@@ -57,7 +57,7 @@ def prove(
     token : str, optional
         Token for HTTP.
     certificate : str, optional
-        File of the server's certificate, where its ports speak TLS.
+        File of the server's certificate, where its ports use TLS.
     """
     try:
         mail, large = marked_mail(folder), marked_mail(folder, LARGE)
@@ -149,7 +149,7 @@ class Client(ABC):
     token : str
         Token for HTTP.
     context : SSLContext, optional
-        For a port that speaks TLS.
+        For a port that uses TLS.
     """
 
     def __init__(self, address: Address, token: str = "", context: ssl.SSLContext | None = None) -> None:

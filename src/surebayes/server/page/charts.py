@@ -56,7 +56,7 @@ ICONS = {
 
 
 def icon(name: str) -> Markup:
-    """Draw an icon; the text beside it says what it means."""
+    """Draw an icon; the adjacent text has its meaning."""
     return Markup('<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d="{}"></path></svg>').format(
         ICONS[name]
     )

@@ -1,4 +1,4 @@
-"""Overview: one sentence on whether all is well, what to do next, verdicts, lessons and the audit over time."""
+"""Overview: one sentence on the state of the filter, the next tasks, verdicts, lessons and the audit over time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from surebayes.server.page.visit import Visit
 
 HOURS = 24
 MUST, SHOULD = "must", "should"
-"""Levels of what is to be done: now, and when there is time."""
+"""Levels of pending tasks: now, and when there is time."""
 
 
 async def dashboard(visit: Visit) -> dict[str, Any]:
@@ -41,13 +41,13 @@ def _flow(mine: Filter) -> dict[str, Any]:
     return {"activity": mine.activity(DAYS), "hours": mine.hours(HOURS), "drift": mine.drift()}
 
 
-# ---------------------------------------------------------------------- what to do
+# ---------------------------------------------------------------------- tasks
 
 
 def todo_list(
     status: dict[str, Any], mode: dict[str, Any], drift: dict[str, Any] | None, first: str, have: int
 ) -> list[dict[str, str]]:
-    """Return what is to be done, the most urgent first.
+    """Return pending tasks, the most urgent first.
 
     Parameters
     ----------

@@ -114,7 +114,7 @@ def _together(why: Any) -> dict[str, list[dict[str, Any]]]:
 
 
 def _shortened(term: str) -> str:
-    """Shorten a term to fit beside its bar: a passage may be as long as the message."""
+    """Shorten a term to fit next to its bar: a passage may be as long as the message."""
     return term if len(term) <= MOST_TERM else f"{term[: MOST_TERM // 2]} … {term[-MOST_TERM // 2 :]}"
 
 

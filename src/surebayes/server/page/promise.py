@@ -1,4 +1,4 @@
-"""Promise: what is promised and was delivered; the choice of a threshold; comparison with other filters."""
+"""Promise: promised and delivered rates; the choice of a threshold; comparison with other filters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LATEST = 10_000
 
 
 async def promise(visit: Visit) -> dict[str, Any]:
-    """Return the promises, what was delivered, and the budgets."""
+    """Return the promises, the delivered rates, and the budgets."""
 
     def question(mine: Filter) -> dict[str, Any]:
         return {"status": mine.status(), "drift": mine.drift()}
@@ -152,7 +152,7 @@ async def use(visit: Visit) -> Done:
 
 
 async def compare(visit: Visit) -> dict[str, Any]:
-    """Return verdicts beside those that other filters wrote into the same messages, disagreements first."""
+    """Return verdicts with the verdicts of other filters on the same messages, disagreements first."""
     comparisons = await visit.service.cached("compared", lambda mine: [each.to_dict() for each in mine.compared()])
     field = visit.field("field") or (comparisons[0]["field"] if comparisons else "")
     same = visit.field("same") == "yes"

@@ -35,7 +35,7 @@ class Visitor:
     Attributes
     ----------
     role : str
-        "read", "teach" or "admin"; "" for somebody who has not signed in.
+        "read", "teach" or "admin"; "" for someone who has not signed in.
     person : str or None
         The only person that they may act for.
     nonce : str

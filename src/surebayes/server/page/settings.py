@@ -35,7 +35,7 @@ def _tokens(service: Service) -> list[dict[str, Any]] | None:
         return None
     try:
         grants = read_tokens(service.tokens.path, service.tokens.persons).values()
-    except (BadConfig, OSError):  # damaged since the start: its log says so, and what is readable holds
+    except (BadConfig, OSError):  # damaged since the start: the log reports it, and the readable part holds
         return []
     numbers = Counter((grant.role, grant.person) for grant in grants)
     ranked = sorted(numbers.items(), key=lambda item: (item[0][1] or "", item[0][0]))
