@@ -330,22 +330,11 @@ def bounded(opinion: float, centre: float, most: float) -> float:
     return z / (1.0 + abs(z) / most) if most > 0 else opinion
 
 
-def separate(
-    rows: DocumentRows,
-    which: Buffer | None,
-    table: Any,
-    counted: bool,
-    labels: Buffer,
-    costs: Buffer,
-    contrasts: Buffer,
-    intercepts: Buffer,
-    most: int,
-    enough: float,
-) -> int:
-    """Fit second stages: see `surebayes.kernels.reference.svm`, which needs numpy."""
+def separate(*given: Any, **named: Any) -> int:
+    """Fit second stages, by `surebayes.kernels.reference.svm.separate`, which needs numpy."""
     from surebayes.kernels.reference import svm
 
-    return svm.separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough)
+    return svm.separate(*given, **named)
 
 
 # ---------------------------------------------------------------------- rows of the journal, and tokens
