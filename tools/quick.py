@@ -62,15 +62,18 @@ def related_tests(files: list[str], root: Path = ROOT) -> list[str]:
 
 
 def mirror(name: str, root: Path = ROOT) -> list[str]:
-    """Return the tests of the same place and name as a source: `pool/engine.py` has `tests/pool/test_engine*.py`."""
+    """Return the tests of the same place and name as a source, with or without the name of its package.
+
+    `pool/engine.py` has `tests/pool/test_engine*.py`, `cli/users.py` has `tests/cli/test_cli_users.py`.
+    """
     path = Path(name).relative_to("src/surebayes")
     if path.suffix in {".c", ".h"}:
         path = Path("kernels", path.parent.name)
     places = [Path(root, "tests", *path.parts[:depth]) for depth in range(len(path.parts) - 1, 0, -1)]
     tests = next((place for place in places if place.is_dir()), root / "tests")
-    stem = path.stem.lstrip("_")
-    pattern = f"test_{stem}" if stem else f"test_{path.parent.name}"
-    found = [test for kind in (".py", "_*.py") for test in sorted(tests.glob(pattern + kind))]
+    stem, package = path.stem.lstrip("_"), path.parent.name
+    patterns = [f"test_{stem}", f"test_{package}_{stem}"] if stem else [f"test_{package}"]
+    found = [test for name in patterns for kind in (".py", "_*.py") for test in sorted(tests.glob(name + kind))]
     return [test.relative_to(root).as_posix() for test in found]
 
 

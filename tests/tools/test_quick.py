@@ -30,6 +30,8 @@ def tree(tmp_path):
         "tests/other/test_helped.py": "import strategies\n",
         "tests/kernels/test_pool_kernel.py": "from surebayes.kernels import _pool\n",
         "tests/kernels/test_pool.py": "",
+        "tests/cli/test_cli_users.py": "",
+        "tests/cli/test_cli.py": "",
     }
     for name, text in files.items():
         path = tmp_path / name
@@ -60,6 +62,7 @@ def tree(tmp_path):
             "src/surebayes/kernels/pool/score.c",
             ["tests/kernels/test_pool.py", "tests/kernels/test_pool_kernel.py"],
         ),
+        ("src/surebayes/cli/users.py", ["src/surebayes/cli/users.py", "tests/cli/test_cli_users.py"]),
         ("tests/strategies.py", ["tests/other/test_helped.py"]),
         ("tests/other/test_else.py", ["tests/other/test_else.py"]),
     ],
