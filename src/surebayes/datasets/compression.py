@@ -6,12 +6,9 @@ Dovecot compresses single messages of a Maildir without renaming them, so file n
 from __future__ import annotations
 
 import io
+from typing import Any, BinaryIO
 
 from surebayes.errors import BadInput
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, BinaryIO
 
 __all__ = ["SUFFIXES", "compression_of", "decompressed"]
 

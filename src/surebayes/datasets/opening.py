@@ -6,15 +6,12 @@ import io
 import os
 import stat
 import sys
+from typing import Any, BinaryIO, TypeAlias
 
 from surebayes.datasets.compression import LONGEST_MAGIC, SUFFIXES, compression_of, decompressed
 from surebayes.errors import BadInput, NoInput
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, BinaryIO, TypeAlias
-
-    Path: TypeAlias = "str | os.PathLike[str]"
+Path: TypeAlias = "str | os.PathLike[str]"
 
 __all__ = ["Spooled", "is_read_once", "open_input", "recoded", "shown", "spooled", "suffix_of"]
 

@@ -10,7 +10,9 @@ import os
 import stat
 import sys
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import itemgetter
+from typing import Any, BinaryIO
 
 from surebayes.datasets.compression import LONGEST_MAGIC, compression_of, decompressed
 from surebayes.datasets.opening import is_read_once, open_input, shown, spooled, suffix_of
@@ -19,11 +21,6 @@ from surebayes.errors import BadInput, NoInput
 from surebayes.kernels import kernel
 from surebayes.mail.plain import MAX_BYTES
 from surebayes.record import Record
-
-TYPE_CHECKING = False  # typing and dataclasses would add a twentieth to the time of a training
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-    from typing import Any, BinaryIO
 
 __all__ = ["BadInput", "SourceDocument", "NoInput", "Source", "Sources", "guess_format"]
 

@@ -6,16 +6,13 @@ A format is one entry of `TABLES`; command options, help, errors and readers der
 from __future__ import annotations
 
 import os
-from collections import namedtuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from surebayes.datasets.opening import open_input, recoded, shown, spooled, suffix_of
 from surebayes.errors import BadInput, NoInput
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any
-
     from surebayes.datasets.sources import Source
 
 MAX_LINE = 64 * 1024 * 1024
@@ -23,7 +20,7 @@ MAX_LINE = 64 * 1024 * 1024
 _BATCH = 256  # rows per batch of a Parquet file
 
 
-class SourceDocument(namedtuple("SourceDocument", ("name", "content", "label", "size"))):
+class SourceDocument(NamedTuple):
     """One document: name of its source, content, label (or labels) if any, and number of bytes read.
 
     Examples
@@ -32,8 +29,6 @@ class SourceDocument(namedtuple("SourceDocument", ("name", "content", "label", "
     >>> SourceDocument("inbox.mbox#1", b"Subject: hi", "ham", 11).label
     'ham'
     """
-
-    __slots__ = ()
 
     name: str
     content: bytes | str
@@ -440,7 +435,7 @@ def _with_places(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
         return path if file.read(4) == b"PAR1" else Spooled(path)
 
 
-class TableFormat(namedtuple("TableFormat", ("name", "suffixes", "read", "about"))):
+class TableFormat(NamedTuple):
     """A format of tables.
 
     Attributes
@@ -454,8 +449,6 @@ class TableFormat(namedtuple("TableFormat", ("name", "suffixes", "read", "about"
     about : str
         A sentence for the help.
     """
-
-    __slots__ = ()
 
     name: str
     suffixes: tuple[str, ...]

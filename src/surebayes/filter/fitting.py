@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from surebayes.pool.document import Rows
 from surebayes.pool.engine import Engine
 from surebayes.pool.fit import FitDocuments, Opinions, Placed
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from surebayes.filter.store.spool import Spool, SpooledGroup
     from surebayes.pool.buffers import Numbers

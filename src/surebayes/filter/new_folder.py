@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from typing import Any
 
 from surebayes.errors import StoreError
 from surebayes.filter.plain_values import plain_text
@@ -11,10 +12,6 @@ from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.journal_file import has_rows
 from surebayes.persist.folder import locked, make_private
 from surebayes.pool.table import MAX_KEYS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def check_classes(classes: Any, width: Any) -> list[str]:

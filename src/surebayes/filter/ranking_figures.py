@@ -8,26 +8,20 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections import namedtuple
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
+from typing import Any, NamedTuple
 
 _Z = 1.959963984540054  # quantile of the normal distribution for 95% intervals
 
 
-class Figure(namedtuple("Figure", ("value", "low", "high", "about"), defaults=(None, None, ""))):
+class Figure(NamedTuple):
     """A measure, its interval (None without one), and a description."""
 
-    __slots__ = ()
-
     value: float
-    low: float | None
-    high: float | None
-    about: str
+    low: float | None = None
+    high: float | None = None
+    about: str = ""
 
 
 def quick_figures(y: Iterable[Any], s: Iterable[float]) -> dict[str, Figure]:

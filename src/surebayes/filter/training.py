@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from surebayes.filter.plain_values import label_of
 from surebayes.filter.state import Features, State
@@ -23,10 +24,7 @@ from surebayes.pool.engine import Engine
 from surebayes.pool.table import Sums
 from surebayes.pool.threads import ahead, at_once
 
-TYPE_CHECKING = False  # `surebayes train` imports this module: typing would delay its start
 if TYPE_CHECKING:
-    from typing import Any, TypeVar
-
     import numpy as np
     import numpy.typing as npt
 
@@ -35,8 +33,9 @@ if TYPE_CHECKING:
     from surebayes.pool.document import Rows
     from surebayes.pool.engine import Batch
 
-    Item = TypeVar("Item")
     Opinions = npt.NDArray[np.float64]
+
+Item = TypeVar("Item")
 
 BATCH = 1000
 """Messages per transaction ..."""

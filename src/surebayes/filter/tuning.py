@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import isfinite
+from typing import TYPE_CHECKING, Any
 
 from surebayes.errors import BadModel
 from surebayes.filter.state import LEARNING, State, batch_of
@@ -14,11 +16,7 @@ from surebayes.filter.transaction import Transaction
 from surebayes.pool.document import Rows
 from surebayes.pool.weights import HOW, UNIT, way_to_weigh
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
     from surebayes.filter.session import Session
     from surebayes.filter.store.events import Lesson
 

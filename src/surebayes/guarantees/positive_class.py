@@ -1,9 +1,7 @@
 """Inference of the positive class, the one with limited false alarms, from the names of two labels."""
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
+from collections.abc import Iterable
+from typing import Any
 
 _POSITIVE = frozenset({
     "true", "yes", "pos", "positive", "spam", "junk", "phish", "phishing", "bad", "alarm",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import islice
-
-TYPE_CHECKING = False  # no typing, no `re`: `surebayes train` imports this module at start-up
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+from typing import Any
 
 _VISIBLE = bytes(range(ord("!"), ord("~") + 1))
 

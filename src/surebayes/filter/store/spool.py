@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from array import array
 from binascii import crc32
-from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import BinaryIO, NamedTuple
 
 from surebayes.filter.store.contents import pack_rows, unpack_content
 from surebayes.pool.document import Rows, joined, packable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import BinaryIO
 
 HELD = 256 * 2**20
 """Bytes of terms that a training keeps in memory before it spills to a file."""
 _CHUNK = 2**32  # a place is the number of a chunk times this, and the place in the chunk
 
 
-class SpooledMessage(namedtuple("SpooledMessage", ("fingerprint", "label", "rows", "content", "message_id"))):
+class SpooledMessage(NamedTuple):
     """A message of a training.
 
     Attributes
@@ -35,8 +30,6 @@ class SpooledMessage(namedtuple("SpooledMessage", ("fingerprint", "label", "rows
         The Message-ID; "" without one.
     """
 
-    __slots__ = ()
-
     fingerprint: str
     label: str
     rows: list[Rows]
@@ -44,7 +37,7 @@ class SpooledMessage(namedtuple("SpooledMessage", ("fingerprint", "label", "rows
     message_id: str
 
 
-class SpooledGroup(namedtuple("SpooledGroup", ("rows", "places", "fingerprints", "labels"))):
+class SpooledGroup(NamedTuple):
     """Messages of one chunk.
 
     Attributes
@@ -56,8 +49,6 @@ class SpooledGroup(namedtuple("SpooledGroup", ("rows", "places", "fingerprints",
     fingerprints, labels : list of str
         What they are, and their classes.
     """
-
-    __slots__ = ()
 
     rows: list[Rows]
     places: Sequence[int]
