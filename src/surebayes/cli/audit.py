@@ -33,9 +33,9 @@ _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay
     },
     examples=(
         ("surebayes audit --maildir ~/Maildir",
-         "Judge your mail as this filter would have, beside the filter in use."),
+         "Compare this filter with the one in use, on your own mail."),
         ("surebayes audit --maildir ~/Maildir --junk Werbung --worst 50 --over-time errors.svg",
-         "Take one more folder for spam, list more mistakes, draw them over time."),
+         "Add a folder of spam, list more mistakes, and draw them over time."),
         ("surebayes audit --ham Maildir/.Archive --spam Maildir/.Junk --by X-Spam-Status",
          "Measure SpamAssassin's scores on your own mail."),
         ("surebayes audit --ham ham.mbox --spam spam.mbox --by X-Bogosity --plot roc.png",
@@ -51,13 +51,13 @@ _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay
     "mbox."
 ))  # fmt: skip
 @click.option("--junk", metavar="NAME", multiple=True, help=(
-    "One more folder of spam, besides Junk, Spam and the like; may be repeated."
+    "A further folder of spam, besides Junk, Spam and similar names; may be repeated."
 ))  # fmt: skip
 @click.option("--leave-out", metavar="NAME", multiple=True, help=(
-    "One more folder to leave out, besides Sent, Drafts and Trash; may be repeated."
+    "A further folder to leave out, besides Sent, Drafts and Trash; may be repeated."
 ))  # fmt: skip
 @click.option("--blocks", type=click.IntRange(3, 1000), default=10, metavar="N", help=(
-    "The number of blocks that the mail is cut into; a filter trained on those before it judges each one. Default: 10."
+    "The number of blocks of mail; a filter trained on the earlier blocks judges each one. Default: 10."
 ))  # fmt: skip
 @click.option("--worst", type=click.IntRange(0, 1000), default=20, metavar="N", help=(
     "The number of false alarms and of misses to list. Default: 20."
@@ -68,13 +68,12 @@ _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay
 @click.option("--spam", type=click.Path(readable=False), multiple=True, help="Spam; may be repeated.")
 @click.option("--scores", "table", metavar="FILE", type=click.Path(readable=False), help=(
     "A table instead of mail: CSV, TSV, JSON lines or Parquet, with a score and a correct label in each row, in order "
-    "of "
-    "time."
+    "of time."
 ))  # fmt: skip
 @click.option("--score", default="score", metavar="COL", help="The column of the score. Default: score.")
 @setting("label")
 @click.option("--positive", metavar="LABEL", help=(
-    "The label whose false alarms are counted. Default: spam, junk, 1, true, yes or the like."
+    "The label whose false alarms are counted. Default: spam, junk, 1, true, yes or similar."
 ))  # fmt: skip
 @click.option("--group", metavar="COL", help="The column of groups that count as one document each.")
 @click.option("--by", metavar="HEADER", help=(
@@ -116,7 +115,7 @@ def audit(
     as_json: bool | None,
     **options: Any,
 ) -> None:
-    """Measure the filter in use on your own mail, and what this one would have done.
+    """Measure the filter in use on your own mail, and compare it with this one.
 
     --maildir judges a mailbox in order of time: each block by a filter trained on the mail before it. Folders and
     keywords give the correct labels, header fields the verdicts of the filter in use. Nothing in the mailbox changes.

@@ -7,7 +7,7 @@ import click
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import Command, model_option, setting
 
-_URL = "postgresql://USER@HOST/DATABASE; the password is better kept in ~/.pgpass."
+_URL = "postgresql://USER@HOST/DATABASE. Keep the password in ~/.pgpass."
 
 
 @click.command(
@@ -17,12 +17,14 @@ _URL = "postgresql://USER@HOST/DATABASE; the password is better kept in ~/.pgpas
         ("surebayes migrate -m ~/mail-filter --journal postgresql://mail@db/filters",
          "Move a filter's journal into a database, for other hosts to join."),
         ("surebayes migrate -m ~/mail-filter --journal sqlite", "Take this host's copy out of the database again."),
-        ("surebayes migrate --print-roles | psql filters", "Create roles with the least rights."),
+        ("surebayes migrate --print-roles | psql filters", "Create roles with minimum rights."),
     ),
 )  # fmt: skip
 @model_option(required=False, persons=False)
 @click.option("--journal", metavar="URL", help=f"The database, or `sqlite` for a journal in the folder. {_URL}")
-@click.option("--print-roles", is_flag=True, help="Print SQL for roles that may append and read, or erase, no more.")
+@click.option(
+    "--print-roles", is_flag=True, help="Print SQL for two roles: one may append and read, the other may also erase."
+)
 @_show.output_options
 def migrate(model: str | None, journal: str | None, print_roles: bool, as_json: bool | None) -> None:
     """Move a filter's journal into PostgreSQL, or back into its folder.
@@ -66,7 +68,7 @@ def migrate(model: str | None, journal: str | None, print_roles: bool, as_json: 
 )  # fmt: skip
 @model_option(persons=False)
 @click.option("--journal", metavar="URL", required=True, help=f"The database. {_URL}")
-@click.option("--name", metavar="NAME", help="The journal's name, or how it begins, where the database has several.")
+@click.option("--name", metavar="NAME", help="The journal's name, or its beginning, if the database has several.")
 @setting("group")
 @_show.output_options
 def join(model: str, journal: str, name: str | None, group: str | None, as_json: bool | None) -> None:
@@ -87,15 +89,15 @@ def join(model: str, journal: str, name: str | None, group: str | None, as_json:
 @click.command(
     cls=Command,
     first=("model",),
-    examples=(("surebayes sync -m ~/mail-filter", "Learn now what other hosts have learnt."),),
+    examples=(("surebayes sync -m ~/mail-filter", "Take over the lessons of other hosts now."),),
 )
 @model_option(persons=False)
 @_show.output_options
 def sync(model: str, as_json: bool | None) -> None:
     """Take over the lessons of other hosts, for `filter` and `classify`.
 
-    A running `serve` does this by itself. On a host without one, run it every minute. It also stores a snapshot of the
-    model in the database after many lessons, from which a new host starts.
+    A running `serve` does this automatically. On a host without one, run `sync` every minute. After many lessons it
+    also stores a snapshot of the model in the database, for new hosts.
     """
     from surebayes.filter import hosts
     from surebayes.filter.filter import Filter

@@ -30,7 +30,7 @@ from surebayes.persist.folder import share
 def merge(model: str, group: str | None, sources: tuple[str, ...], as_json: bool | None) -> None:
     """Merge two or more filters into a new one.
 
-    The order does not matter, and the merged filters stay as they are. A document that several filters learnt counts
+    The order does not matter, and the merged filters remain unchanged. A document that several filters learnt counts
     once; if their labels differ, the latest lesson counts. The weights of experts are fitted again, and a promise needs
     a new `calibrate`.
     """
@@ -131,7 +131,7 @@ def promote(
 ) -> None:  # fmt: skip
     """Copy lessons into another filter, such as the base of a layer.
 
-    Documents are recognised by their content; those never learnt here are skipped. The lessons also stay in this
+    Documents are recognised by their content; unknown ones are skipped. The lessons also stay in this
     filter. The other filter's history records their author and time; one `rollback` undoes them.
     """
     from surebayes.filter.filter import Filter

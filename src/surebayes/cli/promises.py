@@ -44,8 +44,7 @@ def anytime_option(function: Any) -> Any:
     """Add ``--anytime``."""
     return click.option("--anytime", is_flag=True, help=(
         "Make the promise valid for every number of documents at once, so that you may calibrate again with more of "
-        "them "
-        "as often as you like. Needs about a quarter more documents."
+        "them as often as you like. Needs about a quarter more documents."
     ))(function)  # fmt: skip
 
 
@@ -66,8 +65,7 @@ def anytime_option(function: Any) -> Any:
 )
 @setting("label")
 @click.option("--positive", metavar="LABEL", help=(
-    "The label whose false alarms are limited. Default: the one of two labels that is spam, junk, 1, true, yes or the "
-    "like."
+    "The label whose false alarms are limited. Default: spam, junk, 1, true, yes or similar, if there are two labels."
 ))  # fmt: skip
 @setting("max_fpr")
 @setting("confidence", about="The confidence that the promise holds.")

@@ -69,7 +69,7 @@ class _YesOrUrl(ParamType):
 @model_option()
 @_inputs.class_options
 @click.option("--positive", metavar="NAME", help=(
-    "The positive class, whose false alarms are limited. Default: spam, 1, yes or the like, else the last of two "
+    "The positive class, whose false alarms are limited. Default: spam, 1, yes or similar, else the last of two "
     "classes."
 ))  # fmt: skip
 @click.option("--base", type=click.Path(readable=False, file_okay=False), metavar="DIR", help=(

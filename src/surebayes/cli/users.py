@@ -233,7 +233,7 @@ def import_(
     ),
 )  # fmt: skip
 @_persons_options
-@click.option("--yes", is_flag=True, help="Delete without a question; needed where stdin is not a terminal.")
+@click.option("--yes", is_flag=True, help="Delete without confirmation; required if stdin is not a terminal.")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def forget(users: str | None, model: str | None, yes: bool, names: tuple[str, ...], as_json: bool | None) -> None:
     """Delete people for good.

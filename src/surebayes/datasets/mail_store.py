@@ -2,7 +2,7 @@
 
 A folder's name gives its messages their label: spam in Junk or Spam, good elsewhere; keywords such as ``$Junk`` take
 precedence over the folder. Sent mail, drafts and trash have no label and are left out. Messages of a Maildir are read
-where they lie, even if a mail program renames them meanwhile; those of an mbox are copied to a temporary file.
+in place, even if a mail program renames them in the meantime; an mbox is copied to a temporary file.
 """
 
 from __future__ import annotations

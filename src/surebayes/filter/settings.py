@@ -146,7 +146,7 @@ SETTINGS = _settings(
             of_model=True),
     Setting("confidence", float, 0.95, "The confidence of promises and intervals.", low=0, high=1, is_open=True,
             of_model=True),
-    Setting("min_precision", float, None, "The lowest precision of each class, instead of max_fpr.",
+    Setting("min_precision", float, None, "The lowest precision of each class, instead of a false-alarm rate.",
             low=0, high=1, is_open=True, of_model=True),
     Setting("budget", float, None, "The rate of an alarm budget: false alarms allowed per known good document.",
             low=0, high=1, is_open=True, of_model=True),

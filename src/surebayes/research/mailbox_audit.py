@@ -1,10 +1,10 @@
-"""Audit of a mailbox: verdicts that a filter would have given on it, beside those of the filter in use.
+"""Audit of a mailbox: the verdicts of a simulated filter, compared with the filter in use.
 
 The mail is cut into blocks in order of time. For each block a new filter is trained on all mail before it and judges
 the block. The first block only trains. The threshold comes from the scores that earlier blocks got before their labels
 were used, by the rule of `calibrate` (:mod:`surebayes.guarantees.prequential`), so the second block only gives the
 first threshold; from the third on verdicts count. No verdict depends on its own message or a later one, and the running
-audit bounds both filters' mean error rates, whatever they learnt meanwhile.
+audit bounds both filters' mean error rates, through all of their lessons.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class MailboxAudit:
     ham, spam : int
         Messages with a label.
     unread : int
-        Good messages that nobody has opened; only their folder speaks for their label.
+        Good messages that no one has opened; only their folder supports their label.
     left_out : dict
         Messages that do not count, by the reason.
     headers : dict
@@ -269,11 +269,11 @@ class _Mailbox:
         return [message.label for message in self.messages]
 
     def documents(self, places: np.ndarray) -> Iterator[_Cleaned]:
-        """Yield messages as a filter gets them; those deleted meanwhile are left out."""
+        """Yield messages as a filter gets them, without messages deleted in the meantime."""
         for place in places.tolist():
             raw = self.store.read(self.messages[place])
             if raw is None:
-                self.store.left_out["deleted meanwhile"] += 1
+                self.store.left_out["deleted since"] += 1
             else:
                 yield _Cleaned(place, cleaned(raw, self.present[place]))
 
@@ -370,7 +370,7 @@ class _CrossFit:
         return ends
 
     def run(self, judged: Callable[[Block], None]) -> MailboxAudit:
-        """Judge all blocks, and sum up those that were judged."""
+        """Judge all blocks, and summarise the judged ones."""
         with tempfile.TemporaryDirectory(prefix="surebayes-") as folder:
             try:
                 for number in range(1, len(self.ends)):

@@ -64,7 +64,7 @@ _SECTIONS = {
 @setting("repeats", about="Hold-outs, folds or time steps.")
 @setting("train_size", about="The training share of each split.")
 @click.option("--positive", metavar="NAME", help=(
-    "The positive class of two. Default: the last one; in tables spam, 1, yes or the like."
+    "The positive class of two. Default: the last one; in tables spam, 1, yes or similar."
 ))  # fmt: skip
 @setting("measure", about="The measure that decides wins and losses.")
 @click.option("--curve", type=click.Choice(["learning", "noise"]), help=(

@@ -361,7 +361,8 @@ def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> C
         name, about or known.about, options.SWITCH if known.kind is bool else options.VALUE, *short
     )
     default = known.default if known.kind is not float or known.default is None else f"{known.default:g}"
-    default = "" if known.default is None or known.kind is bool else f" Default: {default}."
+    stated = known.default in (None, "") or known.kind is bool or "Default:" in declared.about
+    default = "" if stated else f" Default: {default}."
     if known.default is not None:  # a default of None would count as given
         extra.setdefault("default", known.default)
     if known.kind is not bool:
