@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_OWN_WEIGHT = 1000
 
 
-class Settings:
+class Settings(Record, frozen=False):
     """The fitted parameters of a filter besides its counts: thresholds, promises, weights.
 
     Parameters
@@ -41,31 +41,27 @@ class Settings:
         The number of lessons when they were issued.
     base : BaseLink or None
         A layer's base; the weights are then the steps of the layer's lessons.
+
+    Examples
+    --------
+    >>> one = Settings.from_json({"weights": [[0]], "bias": [0.0], "thresholds": None})
+    >>> one.thresholds, one.changed({"certified_at": 7}).certified_at
+    ({}, 7)
     """
 
-    __slots__ = (
-        "base", "bias", "bounds", "certificates", "certified_at", "probability", "second_stage", "thresholds",
-        "weights", "weights_since",
-    )  # fmt: skip
+    weights: list[list[int]]
+    bias: list[float]
+    weights_since: int = 0
+    second_stage: int = 0
+    thresholds: dict[str, float] = {}  # noqa: RUF012 - copied for each value
+    probability: list[float] | None = None
+    certificates: dict[str, dict[str, Any]] = {}  # noqa: RUF012
+    certified_at: int = 0
+    base: BaseLink | None = None
+    bounds: list[list[tuple[float, float]]] | None = None
 
-    def __init__(
-        self,
-        weights: list[list[int]],
-        bias: list[float],
-        weights_since: int = 0,
-        second_stage: int = 0,
-        thresholds: dict[str, float] | None = None,
-        probability: list[float] | None = None,
-        certificates: dict[str, dict[str, Any]] | None = None,
-        certified_at: int = 0,
-        base: BaseLink | None = None,
-        bounds: list[list[tuple[float, float]]] | None = None,
-    ) -> None:
-        self.weights, self.bias, self.weights_since, self.second_stage = weights, bias, weights_since, second_stage
-        self.thresholds: dict[str, float] = thresholds or {}
-        self.certificates: dict[str, dict[str, Any]] = certificates or {}
-        self.probability, self.certified_at = probability, certified_at
-        self.base, self.bounds = base, bounds
+    def _prepare(self) -> None:
+        self.thresholds, self.certificates = self.thresholds or {}, self.certificates or {}  # null in JSON: none
 
     def pool_weights(self, contrasts: int, experts: int) -> PoolWeights:
         """Return the weights of a pool with these numbers of contrasts and experts; BadModel if they don't fit."""
@@ -73,12 +69,12 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Return them as plain values."""
-        values = {name: getattr(self, name) for name in self.__slots__ if name not in ("base", "bounds")}
+        values = {name: getattr(self, name) for name in sorted(type(self).FIELDS) if name not in ("base", "bounds")}
         if self.bounds is not None:
             values["bounds"] = self.bounds
         return values if self.base is None else {"base": self.base.to_json(), **values}
 
-    def replace(self, change: dict[str, Any]) -> Settings:
+    def changed(self, change: dict[str, Any]) -> Settings:
         """Return a copy with some settings changed; BadModel for an unknown one."""
         return Settings.from_json({**self.to_json(), **_current_form(change)})
 
@@ -86,7 +82,7 @@ class Settings:
     def from_json(cls, value: Any) -> Settings:
         """Parse the result of `to_json`; BadModel for anything else."""
         value = _current_form(value)
-        if not isinstance(value, dict) or not set(value) <= set(cls.__slots__) or not {"weights", "bias"} <= set(value):
+        if not isinstance(value, dict) or not set(value) <= set(cls.FIELDS) or not {"weights", "bias"} <= set(value):
             raise BadModel("The settings of the filter are incomplete, or from another release.")
         if value.get("base") is not None:
             value = {**value, "base": BaseLink.from_json(value["base"])}

@@ -327,7 +327,7 @@ class State:
 
     def change(self, change: dict[str, Any], body_of: Any) -> None:
         """Change settings; `body_of` reads the body of a journal row, which may hold second stages."""
-        before, self.settings = self.settings.second_stage, self.settings.replace(change)
+        before, self.settings = self.settings.second_stage, self.settings.changed(change)
         engine = self.engine
         engine.weights = self.settings.pool_weights(len(engine.contrasts), engine.n_experts)
         if self.settings.second_stage != before:
@@ -474,7 +474,7 @@ class State:
         """Turn an empty state into a layer: its weights are steps from the base's."""
         units = [[0] * len(units) for units in self.engine.weights.units]
         bias = [0.0] * len(units)
-        self.settings = self.settings.replace({"base": base.to_json(), "weights": units, "bias": bias})
+        self.settings = self.settings.changed({"base": base.to_json(), "weights": units, "bias": bias})
         self.engine.weights = weights_of(units, bias, len(units), self.engine.n_experts)
         self.engine.sums = [Sums.small(self.engine.classes) for _ in self.engine.views]
 

@@ -169,7 +169,7 @@ def _restored(path: str, header: dict[str, Any], classes: list[str], lines: Iter
             txn.add(Event.of(_RESTORED, "bulk", None, f"{sum(documents)} without journal"))
             state.floor = state.seq
         change = {"weights_since": 0, "certified_at": state.lessons, "second_stage": stage}
-        settings = Settings.from_json(header["settings"]).replace(change).to_json()
+        settings = Settings.from_json(header["settings"]).changed(change).to_json()
         for label, made in settings["certificates"].items():
             if made.get("model") == header["model"]:  # the same model with a new journal
                 settings["certificates"][label] = {**made, "model": f"{journal.id}-{state.seq + 1}"}
