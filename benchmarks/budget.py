@@ -83,7 +83,7 @@ class Run:
         {"told": self.told, "late": self.late, "later": self.later, "silence": self.silence}[truths](scores[start:])
 
     def judge(self, score, in_flight=0):
-        """Return whether a message is flagged, with so many flagged ones in flight."""
+        """Return whether a message is flagged, with this many flagged ones in flight."""
         self.mute += self.model.budget_.mute
         return bool(score > self.model.threshold_with(in_flight))
 

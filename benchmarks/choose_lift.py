@@ -46,7 +46,7 @@ class Quick(Run):
     anticipates = True  # whether answers in flight lift the threshold
 
     def judge(self, score, in_flight=0):
-        """Return whether a document is flagged, with so many flagged ones in flight."""
+        """Return whether a document is flagged, with this many flagged ones in flight."""
         budget, calibration = self.model._budgets[0], self.model._calibrations[0]
         self.mute += budget.mute
         wrong = budget.alarms / (budget.alarms + self.model._found[0] + 1)

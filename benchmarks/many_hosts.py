@@ -112,7 +112,7 @@ def judging(server: Server, folder: str, rounds: int) -> None:
 
 
 def join(server: Server, folder: str, rows: int) -> None:
-    """Time of a new host from nothing to its first verdict, with so many rows."""
+    """Time of a new host from nothing to its first verdict, with this many rows."""
     mails = [(mail.raw, mail.label) for mail in mail_stream(1000, seed=3)]
 
     def many():

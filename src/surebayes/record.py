@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_):
-        """Leave a class as it is; type checkers read the declaration."""
+        """Leave a class unchanged; type checkers read the declaration."""
         return lambda kind: kind
 
 

@@ -34,7 +34,7 @@ register()  # make our scorers available to scikit-learn by name
 _CANCELLED = 2.0**-45
 """A sum of probabilities minus one of them that is smaller than this is mostly rounding error."""
 FULL_ENTRIES = 1 << 25
-"""Estimates with more entries (classes x terms) than this are never built whole, only for the terms needed."""
+"""Estimates with more entries (classes x terms) than this are never built in full, only for the needed terms."""
 
 
 class CountClassifier(ClassifierMixin, Learner):

@@ -61,7 +61,7 @@ def is_count(value: Any) -> bool:
 def check_array_of_priors(prior: Any, n_classes: int, multilabel: bool) -> None:
     """Reject an array of priors that doesn't match the classes."""
     p = np.asarray(prior, dtype=np.float64)
-    below = p < 1 if multilabel else p <= 1  # 1 is what the rest of a probability below 1e-16 rounds to
+    below = p < 1 if multilabel else p <= 1  # the complement of a probability below 1e-16 rounds to 1
     if p.shape != (n_classes,) or not ((p > 0) & below).all():
         raise ValueError(
             f"prior must hold a probability strictly between 0 and 1 for each of {n_classes} classes. Got {prior!r}."

@@ -57,7 +57,7 @@ def explain(
     from surebayes.filter.model import NO_TERMS
     from surebayes.pool.explanation import explanation_of
 
-    inputs = _inputs.taken(options, labelled=False, paths=paths)
+    inputs = _inputs.take_inputs(options, labelled=False, paths=paths)
     if rows and not inputs.sources.are_tables:
         raise click.UsageError("--row selects rows of a table, but some documents are not from tables.")
     with Filter.open(model) as opened:

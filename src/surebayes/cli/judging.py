@@ -64,7 +64,7 @@ def classify(
     from surebayes.filter.model import NO_TERMS, WithoutTerms
 
     keep = tuple(dict.fromkeys(keep))
-    inputs = _inputs.taken({**options, "keep": keep}, labelled=False, paths=paths)
+    inputs = _inputs.take_inputs({**options, "keep": keep}, labelled=False, paths=paths)
     inputs.allow_empty()
     if keep and not inputs.sources.are_tables:
         raise click.UsageError("--keep copies columns of tables, but some documents are not from tables.")

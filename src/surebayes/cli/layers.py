@@ -142,7 +142,7 @@ def promote(
         if everything:
             report = opened.promote(into, label=as_, who=who)
         else:
-            inputs = _inputs.taken(options, labelled=False, paths=paths)
+            inputs = _inputs.take_inputs(options, labelled=False, paths=paths)
             contents = (document.content for document in inputs.sources)
             report = opened.promote(into, contents, label=as_, who=who)
             inputs.report()

@@ -49,7 +49,7 @@ def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: boo
     from surebayes.filter import evaluation
     from surebayes.filter.filter import Filter
 
-    inputs = _inputs.taken(options)
+    inputs = _inputs.take_inputs(options)
     for path in plots:
         evaluation.check_picture(path)
     truth, predicted, scores, known = [], [], [], 0
@@ -182,10 +182,10 @@ def calibrate(
 
     terms = _terms(ctx, options)
     has_inputs = any(options[name] for name in ("ham", "spam", "classes", *_inputs.TABLE_PARAMETERS))
-    inputs = _inputs.taken(options) if has_inputs else None
+    inputs = _inputs.take_inputs(options) if has_inputs else None
     with Filter.open(model) as opened, _show.progress("calibrating") as counter:
         if positive is None and opened.certificate is None:
-            _positive.name_where_in_doubt(opened.classes)
+            _positive.note_ambiguity(opened.classes)
         documents = _labelled(inputs, opened.classes, counter)
         certificate = opened.calibrate(positive=positive, documents=documents, **terms)
         if opened.budgets() and ctx.get_parameter_source("presume_good_after") is not ParameterSource.DEFAULT:

@@ -111,7 +111,7 @@ def certify(
     table = Source(file, text=score, label_column=label, skip_bad=left_out.append if skip_bad else None, **options)
     scores, labels, groups = read_scores(table, group)
     if positive is None and len(set(labels)) == 2 and positive_of(labels) is None and sys.stdin.isatty():
-        positive = _positive.settled(sorted(set(labels)), max(labels), "give --positive NAME")
+        positive = _positive.resolve_positive(sorted(set(labels)), max(labels), "give --positive NAME")
     name, other = positive_label(labels, positive, file)
     certificate = certified(
         scores,

@@ -126,7 +126,7 @@ def train(
     from surebayes.filter.new_folder import remove_unused
     from surebayes.mail.header_check import HeaderCheck
 
-    inputs = _inputs.taken(options)
+    inputs = _inputs.take_inputs(options)
     reserve, where = options.pop("reserve"), options.pop("journal")
     url, journal = where if isinstance(where, str) else None, not options.pop("no_journal") and bool(where)
     if url is not None and (base := options["base"] or _shared.site_of_person()):
@@ -261,7 +261,7 @@ def _classes(inputs: _inputs.Inputs, positive: str | None) -> list[str]:
         return classes
     in_order = all(source.label is not None for source in inputs.sources.sources)
     taken = classes[1] if in_order else positive_of(classes) or classes[1]
-    return _with_last(classes, _positive.settled(classes, taken, "give a new filter --positive NAME"))
+    return _with_last(classes, _positive.resolve_positive(classes, taken, "give a new filter --positive NAME"))
 
 
 def _with_last(classes: list[str], positive: str) -> list[str]:
@@ -366,7 +366,7 @@ def learn(
     or 1% of all documents if that is fewer.
     """
     quota = {name: options.pop(name) for name in ("quota_lessons", "quota_bytes")}
-    inputs = _inputs.taken(options, labelled=False, paths=paths)
+    inputs = _inputs.take_inputs(options, labelled=False, paths=paths)
     _receipts.check(receipt)
 
     def lesson(pupil: Filter, document: SourceDocument) -> str:
@@ -394,7 +394,7 @@ def forget(
     Unknown documents are reported and change nothing. Documents are recognised by their content, even if a server has
     changed line ends and header fields.
     """
-    inputs = _inputs.taken(options, labelled=False, paths=paths)
+    inputs = _inputs.take_inputs(options, labelled=False, paths=paths)
     _lessons(model, renew, inputs, as_json, lambda pupil, document: pupil.forget(document.content, who), "forgetting")
 
 
@@ -416,7 +416,7 @@ def rescue(
 
     Works like `learn --as` with the first class, and reports which documents were alarms. An alarm budget counts them.
     """
-    inputs = _inputs.taken(options, labelled=False, paths=paths)
+    inputs = _inputs.take_inputs(options, labelled=False, paths=paths)
     alarms = 0
     budgets: dict[str, dict[str, Any]] = {}
 

@@ -281,7 +281,7 @@ def forget(users: str | None, model: str | None, yes: bool, names: tuple[str, ..
     },
     examples=(
         ("surebayes users backup --users /srv/users /backup/users",
-         "Back up all people; archives of unchanged layers stay as they are."),
+         "Back up all people; archives of unchanged layers are not rewritten."),
         ("surebayes users backup --users /srv/users /backup/users --remove-gone",
          "Also delete the archives of people who were deleted."),
     ),

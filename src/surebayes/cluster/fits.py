@@ -41,7 +41,7 @@ def fit(
         (documents or rows, labels) each. Parts are read once in each pass, at most three times in all except as
         listed in docs/scale.md; with functions at most a few parts are in memory at a time.
     executor : concurrent.futures.Executor, default=None
-        Executor of the passes; None reads the parts in this process, one after the other.
+        Executor of the passes; None reads the parts in this process, one by one.
     retries : int, default=2
         Number of retries of an unreadable part.
     progress : bool, default=None

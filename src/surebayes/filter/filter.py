@@ -711,7 +711,7 @@ class Filter:
         budget : float, optional
             A budget of false alarms, valid for any mail: in any stretch of n known good documents at most `burst` +
             `budget` n alarms, plus those in flight. The filter remembers its verdicts from then on. Given alone, it
-            leaves an existing certificate as it is. `end_budget` ends it.
+            leaves an existing certificate unchanged. `end_budget` ends it.
         burst : float, optional
             Alarms that a budget allows at once, by default 5.
         anytime : bool, optional
@@ -1026,7 +1026,7 @@ class Filter:
         most_bytes: int | None = None,
         presume_good_after: float | None = None,
     ) -> dict[str, Any]:
-        """Change the settings of remembered verdicts; omitted ones stay as they are.
+        """Change the settings of remembered verdicts; omitted ones remain unchanged.
 
         Parameters
         ----------
@@ -1232,7 +1232,7 @@ class Filter:
     ) -> dict[str, Any]:
         """Take a report back: the lessons that it caused are undone exactly, and earlier labels are restored.
 
-        A verdict that has another label by now, or is no longer remembered, stays as it is.
+        A verdict that was relabelled since, or is no longer remembered, remains unchanged.
 
         Parameters
         ----------

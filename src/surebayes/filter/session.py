@@ -46,7 +46,7 @@ MOST_TOGETHER = 1000
 """Rows of a transaction after which it is committed, even if threads wait to join it."""
 WAIT = 10.0
 """Seconds to wait for the folder's lock, and for rows that another process is about to commit."""
-_LONGEST = 1.0  # seconds for which an open transaction is left to threads that wait to join it
+_LONGEST = 1.0  # seconds for which an open transaction stays open for waiting threads
 _PATIENCE = 0.05  # seconds for which judging waits for a commit in a database
 _POLL = 0.02  # seconds until a waiting thread checks whether it must commit the open transaction itself
 

@@ -228,7 +228,7 @@ class State:
         return counted.isdisjoint(journal.blanked(counted))
 
     def _apply_all(self, new: Sequence[tuple[Event, int]], journal: Journal) -> None:
-        """Apply rows of the journal; of a message that is erased by now, neither its lesson nor its forgetting."""
+        """Apply rows of the journal, except the lesson and the forgetting of a message that was erased since."""
         gone: set[int | None] = set()
         if any(event.action == "erase" for event, _ in new):
             lessons = {event.seq for event, _ in new if event.action == "learn" and event.source is None}

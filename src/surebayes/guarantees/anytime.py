@@ -50,7 +50,7 @@ def log_evidence(n: int, k: int, rate: float) -> float:
 
 def _log_evidence(n: NDArray[Any], k: NDArray[Any], rate: float) -> NDArray[np.float64]:
     a, b = k + 0.5, n - k + 1
-    with np.errstate(divide="ignore"):  # so many alarms that the ratio underflows
+    with np.errstate(divide="ignore"):  # the ratio underflows for many alarms
         inside = np.log(special.betainc(a, b, rate))
     evidence = inside + special.betaln(a, b) - math.log(2) - a * math.log(rate) - (n - k) * math.log1p(-rate)
     return np.asarray(evidence)

@@ -15,7 +15,7 @@ def decode_base64(data: bytes) -> bytes:
     r"""Decode base64, also if broken.
 
     In broken data foreign characters and a surplus last digit are skipped; trailing lines that aren't base64, such as a
-    mailing list's footer, are kept as they are.
+    mailing list's footer, are kept unchanged.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def content_kind(value: bytes) -> tuple[str, str | None, bytes]:
 
 
 def parameter(value: bytes, low: bytes, name: bytes) -> bytes | None:
-    """Return a parameter of a field, or None; unusual forms are left to `unusual_parameter`."""
+    """Return a parameter of a field, or None; unusual forms are handled by `unusual_parameter`."""
     start = low.find(name)
     if start < 0:
         return None

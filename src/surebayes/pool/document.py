@@ -91,7 +91,7 @@ class Document:
 
     @cached_property
     def listed_tokens(self) -> bytes:
-        """The header tokens one after the other, each after its size as uint16; a text has none."""
+        """The header tokens one by one, each after its size as uint16; a text has none."""
         from surebayes.mail.header_tokens import listed_tokens
 
         return b"" if self.message is None else listed_tokens(self.message)

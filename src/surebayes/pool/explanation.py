@@ -303,7 +303,7 @@ def reversal(
 ) -> float:
     """Return how many copies of a document would have to be learnt as a class until `turned(scores)`; inf if never.
 
-    Scores are computed with so many added copies of the document, `times` per lesson; weights and second stages stay
+    Scores are computed with this many added copies of the document, `times` per lesson; weights and second stages stay
     fixed.
     """
 

@@ -151,7 +151,7 @@ def fit(
     chosen : KeptRows
         The held-out documents, and those for second stages.
     turns : list of Numbers of int64
-        The groups of documents held out together; if empty, the weights stay as they are.
+        The groups of documents held out together; if empty, the weights remain unchanged.
     how : str
         See `surebayes.pool.weights.weigh`.
     fewest : int

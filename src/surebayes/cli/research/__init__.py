@@ -1,1 +1,1 @@
-"""The commands of researchers: comparisons, corpora, reproductions."""
+"""Research commands: comparisons, corpora, reproductions."""

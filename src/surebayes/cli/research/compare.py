@@ -113,7 +113,7 @@ def compare(suite: str | None, data: str | None, as_json: bool | None, **options
 def _on_documents(as_json: bool | None, **options: Any) -> None:
     from surebayes.research.compare_documents import MEASURES, compare_documents, is_multilabel, steps_of, times_of
 
-    inputs = _inputs.taken(options, multilabel=True)
+    inputs = _inputs.take_inputs(options, multilabel=True)
     assumed = None if options["reader"] else inputs.usual_reader
     options["reader"] = options["reader"] or assumed
     names = list(dict.fromkeys(options["classifiers"])) or None
@@ -143,7 +143,9 @@ def _on_documents(as_json: bool | None, **options: Any) -> None:
     distinct = [] if is_multilabel(labels) else sorted(map(str, set(labels)))
     if len(distinct) == 2:
         taken = positive or positive_of(distinct) or distinct[1]
-        positive = _positive.settled(distinct, taken, "give --positive NAME", given=options["positive"] is not None)
+        positive = _positive.resolve_positive(
+            distinct, taken, "give --positive NAME", given=options["positive"] is not None
+        )
     with _show.progress("comparing", unit="runs") as counter:
         compared = compare_documents(
             contents, labels, names, options["reader"], split=options["split"], repeats=options["repeats"],

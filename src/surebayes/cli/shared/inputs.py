@@ -113,7 +113,7 @@ TABLE_PARAMETERS = tuple(format.parameter for format in TABLES.values())
 """Parameters of `table_options` with paths."""
 
 
-def taken(
+def take_inputs(
     options: dict[str, Any], labelled: bool = True, paths: Sequence[str] = (), multilabel: bool = False
 ) -> Inputs:
     """Remove the options of `class_options` or `table_options` from a command's, and return their inputs."""

@@ -22,8 +22,8 @@ def person() -> Person | None:
 
 def site_of_person() -> str | None:
     """Return the base of the person's layer, if the command names both."""
-    meant = person()
-    return None if meant is None else meant.site
+    named = person()
+    return None if named is None else named.site
 
 
 def was_given(name: str) -> bool:
@@ -52,12 +52,12 @@ def opened_to_teach(model: str, renew: bool, quota: Mapping[str, int] | None) ->
     from surebayes.filter.new_folder import remove_unused
     from surebayes.filter.persons import Persons, folder_of, has_layer
 
-    meant, unused = person(), None
-    if meant is not None and quota is not None:
-        folder = folder_of(meant.users, meant.name)
+    named, unused = person(), None
+    if named is not None and quota is not None:
+        folder = folder_of(named.users, named.name)
         unused = None if has_layer(folder) else folder
-        group = settings.resolve(meant.site)["group"].value
-        opened = Persons(meant.users, meant.site, group=group).layer(meant.name, renew)
+        group = settings.resolve(named.site)["group"].value
+        opened = Persons(named.users, named.site, group=group).layer(named.name, renew)
     else:
         opened = Filter.open(model, renew=renew)
     try:

@@ -11,7 +11,7 @@ from surebayes.cli.shared import show as _show
 from surebayes.guarantees.positive_class import ambiguity_of
 
 
-def settled(labels: Sequence[str], taken: str, way_out: str, given: bool = False) -> str:
+def resolve_positive(labels: Sequence[str], taken: str, remedy: str, given: bool = False) -> str:
     """Return the positive one of two labels: the default, or in case of doubt the user's answer on a terminal.
 
     Parameters
@@ -20,7 +20,7 @@ def settled(labels: Sequence[str], taken: str, way_out: str, given: bool = False
         The labels; for more than two there is no question or notice.
     taken : str
         The default.
-    way_out : str
+    remedy : str
         The way to choose the other one, as the end of "To choose, ...".
     given : bool, default=False
         Whether the command line named it: then there is no doubt.
@@ -37,11 +37,11 @@ def settled(labels: Sequence[str], taken: str, way_out: str, given: bool = False
             err=True,
         )
         return labels[names.index(answer)]
-    _show.note(f"{doubt} To choose, {way_out}.")
+    _show.note(f"{doubt} To choose, {remedy}.")
     return taken
 
 
-def name_where_in_doubt(classes: Sequence[str]) -> None:
+def note_ambiguity(classes: Sequence[str]) -> None:
     """Name the positive class of a filter if neither its labels nor the training's --positive make it clear.
 
     Classes out of alphabetical order were ordered by --positive, or by an answer on a terminal.

@@ -56,7 +56,7 @@ def plain(value: Any) -> Any:
 
 
 def print_json(value: object) -> None:
-    """Print one line of JSON, in ASCII: no file name in it can steer a terminal."""
+    """Print one line of JSON, in ASCII: no file name in it can control a terminal."""
     sys.stdout.write(json.dumps(plain(value), allow_nan=False) + "\n")
 
 
@@ -64,7 +64,7 @@ def print_json(value: object) -> None:
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""Return a text with its control characters escaped: a file's name must not steer the terminal.
+    r"""Return a text with its control characters escaped: a file's name must not control the terminal.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: st
     if sum(least) > room:
         _print_paragraphs(out, columns, cells)
         return
-    widths = _shared_out(natural, least, room)
+    widths = _column_widths(natural, least, room)
     header = [Text(name, style="bold") for name in columns]
     _print_row(out, header, widths, right)
     out.print(Text("─" * (sum(widths) + _GAP * (len(widths) - 1)), style="dim"))
@@ -174,7 +174,7 @@ def print_lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     used = [k for k in range(len(columns)) if any(row[k] for row in cells)]
     lines = [[columns[k] for k in used], *([row[k] for k in used] for row in cells)]
     natural = [max(map(cell_len, column)) for column in zip(*lines)]
-    widths = _shared_out(
+    widths = _column_widths(
         natural, [width if width <= 20 else 8 for width in natural], max(out.width - _GAP * (len(used) - 1), 0)
     )
     for number, line in enumerate(lines):
@@ -205,12 +205,12 @@ def _longest_word(cell: Text) -> int:
     return max(map(cell_len, cell.plain.split()), default=0)
 
 
-def _shared_out(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+def _column_widths(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
     """Return the width of each column: its natural width, with the widest shrunk down to their longest words.
 
     Examples
     --------
-    >>> _shared_out([10, 40, 60], [10, 8, 30], 75)
+    >>> _column_widths([10, 40, 60], [10, 8, 30], 75)
     [10, 32, 33]
     """
     widths = list(natural)
@@ -223,7 +223,7 @@ def _shared_out(natural: Sequence[int], least: Sequence[int], room: int) -> list
 
 
 def _wrapped(cell: Text, width: int) -> list[Text]:
-    """Wrap a cell between words; a word longer than a line stays whole."""
+    """Wrap a cell between words; a word longer than a line is not broken."""
     from rich.cells import cell_len
 
     cuts, begin = [], 0

@@ -1,7 +1,7 @@
 """Fast path of `surebayes learn` and `surebayes forget` for one document, as an IMAP server calls them.
 
 The usual call names a filter, a class and one document. Any other command line (mailboxes, folders, tables, help,
-errors) is left to `surebayes.cli` before anything is read or changed.
+errors) is handled by `surebayes.cli` before anything is read or changed.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def forget_failures() -> None:
 
 @contextlib.contextmanager
 def named_errors(url: str) -> Iterator[None]:
-    """Translate errors of the database into ours, without the password; mistakes in our queries stay as they are."""
+    """Translate errors of the database into ours, without the password; mistakes in our queries remain unchanged."""
     try:
         yield
     except psycopg.Error as error:

@@ -168,7 +168,7 @@ class Journal:
         self._db.execute("COMMIT")
 
     def _upgrade(self) -> None:
-        """Upgrade a journal of an earlier release; rows and their checksums stay as they are."""
+        """Upgrade a journal of an earlier release; rows and their checksums remain unchanged."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             version = self._db.execute("PRAGMA user_version").fetchone()[0]

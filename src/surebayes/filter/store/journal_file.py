@@ -198,7 +198,7 @@ def quoted(path: str) -> str:
 
 
 class errors_named:
-    """Translate SQLite's errors about a file into ours; errors in our queries stay as they are.
+    """Translate SQLite's errors about a file into ours; errors in our queries remain unchanged.
 
     Parameters
     ----------

@@ -142,7 +142,7 @@ class Memory:
     create : bool
         Create the memory if missing.
     one_shot : bool
-        For a process that judges a single document: deferrable work is left to other processes.
+        For a process that judges a single document: deferrable work is handled by other processes.
     """
 
     def __init__(self, folder: str, create: bool = False, one_shot: bool = False) -> None:

@@ -1,4 +1,4 @@
-/* Reading of many messages at once, without the GIL. Messages that need Python are left to read_mail. */
+/* Reading of many messages at once, without the GIL. Messages that need Python are handled by read_mail. */
 #include "../hashing.h"
 #include "../gil.h"
 #include "blake2.h"

@@ -11,7 +11,7 @@
 #include "html.h"
 #include "module.h"
 
-enum { MAIL_DEPTH = 16, MAIL_BOUNDARY = 200 }; /* deeper messages and longer boundaries are left to _Reader */
+enum { MAIL_DEPTH = 16, MAIL_BOUNDARY = 200 }; /* deeper messages and longer boundaries are handled by _Reader */
 enum { KIND_VALUES, KIND_FUNCTION, DECODE_TEXT, DECODE_BASE64, FILENAME, MAIL_HELPERS };
 
 /* Add a text in UTF-8. */

@@ -101,7 +101,7 @@ static double margin_of_one(const Machine *m, size_t i)
     return ((sums[0] + sums[1]) + (sums[2] + sums[3])) * m->scale[i] + m->bias[0];
 }
 
-/* Four sums and so many values, each times a number. */
+/* Four sums and as many values, each times a number. */
 static inline Lanes plus(Lanes sums, const float *values, float times)
 {
 #ifdef LANES_ARE_VECTORS

@@ -108,7 +108,7 @@ def checksum(data: Buffer) -> int:
 
 
 class _CheckedFile:
-    """A table in a file, its blocks checked as they are touched."""
+    """A table in a file, its blocks checked on access."""
 
     def __init__(self, table: FileTable, each: int) -> None:
         self.file, self.n, self.bits = memoryview(table.file).cast("B"), table.n, key_bits(each)
