@@ -91,24 +91,38 @@ def latency(server: Server, folder: str, rate: float, seconds: float) -> None:
           f"p99 {delays[int(0.99 * len(delays))]:.3f} s, largest {delays[-1]:.3f} s")  # fmt: skip
 
 
-def judging(server: Server, folder: str, rounds: int) -> None:
-    """CPU time of verdicts on a host that shares its journal, against a folder with its own."""
-    mails = [(mail.raw, mail.label) for mail in mail_stream(600, seed=3)]
+def judging(server: Server, folder: str, rounds: int, rate: float, remember: bool) -> None:
+    """CPU time of verdicts on a host that shares its journal, against a folder with its own.
+
+    With a rate, so many verdicts a second, as mail arrives: then also the time of each verdict.
+    """
+    mails = [(mail.raw, mail.label) for mail in mail_stream(200 + 200 * rounds, seed=3)]
     with sb.Filter.create(f"{folder}/a", **SMALL) as made:
         made.train(mails[:200])
+        if remember:
+            made.remember(always=True, details=True)
+            made.calibrate(budget=0.01)
     shutil.copytree(f"{folder}/a", f"{folder}/alone")
     hosts.share(f"{folder}/a", server.database())
-    taken: dict[str, list[float]] = {"a": [], "alone": []}
+    processor: dict[str, list[float]] = {"a": [], "alone": []}
+    clock: dict[str, list[float]] = {"a": [], "alone": []}
     with sb.Filter.open(f"{folder}/a") as shared, sb.Filter.open(f"{folder}/alone") as alone:
         shared.follow()
-        for _ in range(rounds):
-            for name, one in (("a", shared), ("alone", alone)):
-                began = time.process_time()
-                for raw, _ in mails[200:]:
+        for i in range(rounds):
+            for name, one in (("a", shared), ("alone", alone))[:: 1 if i % 2 else -1]:
+                began, start = time.process_time(), time.monotonic()
+                for k, (raw, _) in enumerate(mails[200 + 200 * i :][:200]):
+                    if rate:
+                        time.sleep(max(start + k / rate - time.monotonic(), 0))
+                    asked = time.perf_counter()
                     one.judge(raw)
-                taken[name].append(time.process_time() - began)
-    ratio = statistics.median(a / b for a, b in zip(taken["a"], taken["alone"]))
-    print(f"a verdict with a shared journal: {ratio:.3f} of the CPU time with one in the folder")
+                    clock[name].append(time.perf_counter() - asked)
+                processor[name].append(time.process_time() - began)
+    ratio = statistics.median(a / b for a, b in zip(processor["a"], processor["alone"]))
+    waits = {name: (statistics.median(each), sorted(each)[int(0.99 * len(each))]) for name, each in clock.items()}
+    print(f"a verdict with a shared journal: {ratio:.3f} of the CPU time with one in the folder; median "
+          f"{1000 * waits['a'][0]:.2f} ms (alone {1000 * waits['alone'][0]:.2f}), p99 {1000 * waits['a'][1]:.2f} ms "
+          f"(alone {1000 * waits['alone'][1]:.2f})")  # fmt: skip
 
 
 def join(server: Server, folder: str, rows: int) -> None:
@@ -143,6 +157,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=100.0, help="lessons a second")
     parser.add_argument("--seconds", type=float, default=20.0, help="seconds of lessons")
     parser.add_argument("--rounds", type=int, default=15, help="rounds of `judging`")
+    parser.add_argument("--remember", action="store_true", help="`judging` with remembered verdicts and a budget")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of `join`")
     wanted = parser.parse_args()
     server, folder = Server(fsync="on"), tempfile.mkdtemp(prefix="many-hosts-")
@@ -150,7 +165,7 @@ def main() -> None:
         if wanted.what == "latency":
             latency(server, folder, wanted.rate, wanted.seconds)
         elif wanted.what == "judging":
-            judging(server, folder, wanted.rounds)
+            judging(server, folder, wanted.rounds, wanted.rate, wanted.remember)
         else:
             join(server, folder, wanted.rows)
     finally:

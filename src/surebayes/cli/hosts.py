@@ -108,4 +108,5 @@ def sync(model: str, as_json: bool | None) -> None:
         _show.print_json(done)
     else:
         sent = f", {done['sent']:,} lessons sent that had waited here" if done["sent"] else ""
-        _show.say(f"{done['rows']:,} new rows{sent}; the journal has {done['last']:,}.")
+        seen = f", {done['verdicts']:,} verdicts of other hosts" if done["verdicts"] else ""
+        _show.say(f"{done['rows']:,} new rows{sent}{seen}; the journal has {done['last']:,}.")

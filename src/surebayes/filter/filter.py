@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
 
-from surebayes.errors import BadInput, JournalAway, StoreError
+from surebayes.errors import BadInput, Busy, JournalAway, StoreError
 from surebayes.filter import history, training, tuning
 from surebayes.filter.model import Model
 from surebayes.filter.new_folder import check_classes, is_left_over
@@ -907,7 +907,8 @@ class Filter:
         labels contradict (see `drift`) is "revoked".
 
         With a journal that several hosts share, "shared" has its URL without the password, the number of lessons
-        "waiting" for the database, and the "problem" of a filter that can't `follow`.
+        "waiting" for the database, the number of "waiting_verdicts" that changed here, and the "problem" of a filter
+        that can't `follow`.
 
         For a text filter, "second_stage" has the number of lessons since its second stages were fitted, and whether
         `retune` would help.
@@ -945,6 +946,7 @@ class Filter:
             "waiting": number,
             "waiting_bytes": size,
             "waiting_since": first,
+            "waiting_verdicts": self._recorder.waiting,
             "problem": "" if self._follower is None else self._follower.problem,
         }
         return {"shared": about}
@@ -1452,6 +1454,9 @@ class Filter:
     ) -> int:
         """Delete remembered verdicts of a person, or on documents, with their details; return the number.
 
+        Where several hosts share them, those in the database are deleted, too, and each other host deletes its own
+        as soon as it follows.
+
         Parameters
         ----------
         person : str, optional
@@ -1466,7 +1471,13 @@ class Filter:
             return 0
         reader = self._session.model().engine.reader
         fingerprints = [Document(document, reader).fingerprint for document in documents]
-        return memory.erase(person, fingerprints, [plain_text(name, "a Message-ID") for name in message_ids])
+        erased = memory.erase(person, fingerprints, [plain_text(name, "a Message-ID") for name in message_ids])
+        if memory.database.is_exchanged:
+            from surebayes.filter import hosts
+
+            with contextlib.suppress(JournalAway, Busy):  # it is sent with the next exchange
+                hosts.exchange(self._session)
+        return erased
 
     def memory_status(self) -> dict[str, Any]:
         """Return the settings of remembered verdicts, their number ("verdicts") and their size ("bytes")."""

@@ -15,11 +15,14 @@ from surebayes.filter.session import Session
 from surebayes.filter.shared import database, outbox
 from surebayes.filter.shared.address import read_url
 from surebayes.filter.shared.journal import name_of
+from surebayes.filter.shared.verdicts import Exchange
 
 POLL = 5.0
 """Seconds after which new rows are asked for without a notification."""
 LONGEST = 10.0
 """The longest pause, in seconds, before another try where the database is away."""
+LOOK = 0.5
+"""Seconds after which verdicts of this host are sent."""
 SNAPSHOT = 600.0
 """Seconds between two looks at the age of the snapshot."""
 
@@ -47,6 +50,7 @@ class Follower:
         self._stopped = False
         self._name = name_of(session.reading().facts)
         self._snapshot = time.monotonic()
+        self._exchange: Exchange | None = None
         self._thread = threading.Thread(target=self._run, name="surebayes-follow", daemon=True)
         self._thread.start()
 
@@ -71,6 +75,8 @@ class Follower:
                 self.problem = "" if self._stopped else str(error)
             self._sleep(pause)
             pause = min(2 * pause, LONGEST)
+        if self._exchange is not None:
+            self._exchange.close()
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[database.BoundedConnection]:
@@ -78,7 +84,8 @@ class Follower:
         connection = database.connected(url)
         try:
             with database.named_errors(url):
-                connection.execute(f"LISTEN {database.CHANNEL}".encode())
+                for channel in (database.CHANNEL, database.CHANNEL_OF_VERDICTS):
+                    connection.execute(f"LISTEN {channel}".encode())
                 yield connection
         finally:
             connection.close()
@@ -88,20 +95,28 @@ class Follower:
         if outbox.waiting(self.session.path)[0]:
             with self.session.transaction():
                 pass  # it sends them first
+        if self._exchange is None:
+            self._exchange = hosts.exchange_of(self.session)
+        self._exchange.run()
         if time.monotonic() - self._snapshot >= SNAPSHOT:
             self._snapshot = time.monotonic()
             hosts.sync(self.session)
 
     def _wait(self, connection: database.BoundedConnection) -> None:
-        """Wait for the notification of a commit that isn't here yet, at most `POLL` seconds."""
+        """Wait for what isn't here yet, or for verdicts to be sent, at most `POLL` seconds."""
         end = time.monotonic() + POLL
         while not self._stopped and (left := end - time.monotonic()) > 0:
-            ready, _, _ = select.select([connection.fileno(), self._reading], [], [], left)
+            ready, _, _ = select.select([connection.fileno(), self._reading], [], [], min(left, LOOK))
             if connection.fileno() in ready and self._is_news(database.notifications(connection)):
+                return
+            if not ready and self._exchange is not None and self._exchange.waits():
                 return
 
     def _is_news(self, payloads: list[str]) -> bool:
-        last = max([int(row) for name, _, row in map(_parts, payloads) if name == self._name], default=0)
+        last = _latest(payloads, self._name)
+        exchange = self._exchange
+        if exchange is not None and _latest(payloads, str(exchange.number)) > exchange.change:
+            return True
         if not last:
             return False
         with self.session.mutex:
@@ -110,6 +125,11 @@ class Follower:
     def _sleep(self, seconds: float) -> None:
         if not self._stopped:
             select.select([self._reading], [], [], seconds)
+
+
+def _latest(payloads: list[str], name: str) -> int:
+    """Return the highest number of a journal in notifications; 0 without one."""
+    return max([int(row) for whose, _, row in map(_parts, payloads) if whose == name], default=0)
 
 
 def _parts(payload: str) -> tuple[str, str, str]:

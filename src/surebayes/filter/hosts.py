@@ -18,8 +18,11 @@ from surebayes.filter.shared.address import (
     write_url,
 )
 from surebayes.filter.shared.journal import SharedJournal, name_of
+from surebayes.filter.shared.verdicts import Exchange
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.journal_file import is_shared
+from surebayes.filter.verdicts import exchanged
+from surebayes.filter.verdicts.memory import Memory, is_there
 from surebayes.persist.folder import checked_entry, locked, put_pieces
 from surebayes.persist.leftovers import scratch_folder
 from surebayes.persist.manifest import NAME as MANIFEST
@@ -67,6 +70,7 @@ def share(path: str, url: str, progress: Progress | None = None) -> dict[str, An
                 rows = database.last_row(connection, number)
                 if rows == journal.last():
                     _put_snapshot(session, url, number)
+            remove_url(path)  # a copy of another host's folder has its name
             write_url(path, url)
             name = name_of(journal.facts)
     finally:
@@ -74,6 +78,7 @@ def share(path: str, url: str, progress: Progress | None = None) -> dict[str, An
     if rows > 0:
         with _opened(path) as again:
             again.sync()
+            exchange(again)
     return {"journal": name, "rows": rows, "moved": moved}
 
 
@@ -160,11 +165,17 @@ def unshare(path: str) -> int:
     try:
         if outbox.waiting(path)[0]:
             sync(session)
+        session.sync()
+        exchange(session)
         with session.exclusive():  # with every row of the other hosts
             session.ready_to_write()
             session.write_model()
             rows = session.reading().last()
             remove_url(path)
+        if is_there(path):
+            memory = Memory(path)
+            exchanged.end(memory)
+            memory.close()
     finally:
         session.close()
     return rows
@@ -248,9 +259,29 @@ def _copied_here(connection: Any, number: int, name: str, folder: str, url: str,
         opened.loaded_state()
         opened.absorb()
         rows = opened.reading().last()
+        exchange(opened)
     finally:
         opened.close()
     return rows
+
+
+# ---------------------------------------------------------------------- verdicts
+
+
+def exchange_of(session: Session) -> Exchange:
+    """Return the exchange of remembered verdicts of a host."""
+    with session.mutex:
+        facts = session.reading().facts
+    return Exchange(session.path, read_url(session.path), facts)
+
+
+def exchange(session: Session) -> tuple[int, int]:
+    """Exchange remembered verdicts, budgets and counts with the other hosts; return the numbers taken in and sent."""
+    one = exchange_of(session)
+    try:
+        return one.run()
+    finally:
+        one.close()
 
 
 # ---------------------------------------------------------------------- state
@@ -283,7 +314,8 @@ def sync(session: Session) -> dict[str, Any]:
     Returns
     -------
     dict
-        "rows": how many are new; "sent": lessons that had waited here; "last": the number of the last row.
+        "rows": how many are new; "sent": lessons that had waited here; "verdicts": remembered verdicts that other hosts
+        changed; "last": the number of the last row.
     """
     if not is_shared(session.path):
         raise BadInput(
@@ -294,6 +326,7 @@ def sync(session: Session) -> dict[str, Any]:
         with session.transaction():
             pass  # it sends them first
     session.absorb()
+    taken, _ = exchange(session)
     url = read_url(session.path)
     with session.exclusive():
         journal = session.open_journal()
@@ -304,4 +337,4 @@ def sync(session: Session) -> dict[str, Any]:
             session.ready_to_write().write_all()
             session.write_model()
             _put_snapshot(session, url, number)
-    return {"rows": rows, "sent": sent, "last": journal.last()}
+    return {"rows": rows, "sent": sent, "verdicts": taken, "last": journal.last()}

@@ -785,7 +785,7 @@ def _forget_verdicts(folder: str, fingerprints: set[str | None]) -> None:
     if is_there(folder):
         memory = Memory(folder)
         try:
-            memory.erase(None, [fingerprint for fingerprint in fingerprints if fingerprint], [])
+            memory.erase(None, [fingerprint for fingerprint in fingerprints if fingerprint], [], note=False)
         finally:
             memory.close()
 

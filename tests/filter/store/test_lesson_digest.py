@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 import surebayes as sb
 from surebayes.filter.bogofilter import imported
 from surebayes.filter.store.journal import Journal
-from surebayes.filter.store.lesson_digest import LANES, MultisetHash, Scope, _expanded, replayed
+from surebayes.filter.store.lesson_digest import (
+    LANES,
+    MultisetHash,
+    RunningHash,
+    Scope,
+    _expanded,
+    digests_at,
+    replayed,
+)
 
 SMALL = {"width": 2**12, "model": "words", "reader": "text", "classes": ("ok", "bad")}
 TEXTS = [f"text {i} of words w{i} w{i % 3}" for i in range(7)]
@@ -173,3 +181,40 @@ def test_counts_without_fingerprints_have_no_digest(tmp_path):
         pytest.importorskip("cryptography")
         with pytest.raises(ValueError, match="70 of its documents were counted without a fingerprint"):
             site.receipts(TEXTS[:1])
+
+
+def test_a_running_hash_is_that_of_the_whole_journal(tmp_path):
+    dice = random.Random(4)
+    with sb.Filter.create(tmp_path / "f", **SMALL) as one:
+        running, scope = RunningHash(), Scope("text", ("ok", "bad"), "")
+        expected = {}
+        for step in range(60):
+            text = dice.choice(TEXTS)
+            one.forget(text) if dice.random() < 0.3 else one.teach(text, dice.choice(["ok", "bad"]))
+            if step == 40:
+                one.absorb()
+            if dice.random() < 0.3:
+                journal = Journal(one.path, write=False)
+                running = RunningHash.from_bytes(running.to_bytes())
+                assert running.advance(journal) == replayed(journal)
+                expected[running.replayed.row] = running.replayed.digest(scope)
+                assert digests_at(journal, [*expected, 10**9], scope) == expected
+                journal.close()
+    one = sb.Filter.rebuild(tmp_path / "f")
+    with sb.Filter.open(tmp_path / "f"):
+        journal = Journal(tmp_path / "f", write=False)
+        assert running.advance(journal) == replayed(journal)
+        journal.close()
+
+
+def test_a_running_hash_of_another_journal_begins_anew(tmp_path):
+    running = RunningHash()
+    for name in "ab":
+        with sb.Filter.create(tmp_path / name, **SMALL) as one:
+            for text in TEXTS if name == "a" else TEXTS[3:]:
+                one.teach(text, "ok" if name == "a" else "bad")
+        journal = Journal(tmp_path / name, write=False)
+        assert running.advance(journal) == replayed(journal)
+        journal.close()
+    with pytest.raises(ValueError, match="bytes"):
+        RunningHash.from_bytes(b"x")

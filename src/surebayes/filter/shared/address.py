@@ -16,6 +16,8 @@ from surebayes.persist.folder import flush_folder, put
 
 VARIABLE = "SUREBAYES_JOURNAL_URL"
 """The environment variable with another URL for the same database, such as that of a role that may erase."""
+HOST = "host.id"
+"""The file with a random name of the host, which the other hosts know it by."""
 SCHEMES = ("postgresql://", "postgres://")
 _MOST = 4096
 _PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^@]*(?=@)")
@@ -71,7 +73,23 @@ def write_url(folder: str, url: str) -> None:
 
 
 def remove_url(folder: str) -> None:
-    """Remove the file: the folder's journal is its own again."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(os.path.join(folder, SHARED))
+    """Remove the file, and the host's name: the folder's journal is its own again."""
+    for name in (SHARED, HOST):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, name))
     flush_folder(folder)
+
+
+def host_of(folder: str) -> str:
+    """Return the name of this host, made at the first call."""
+    path = os.path.join(folder, HOST)
+    for _ in range(2):
+        try:
+            with open(path, encoding="ascii", errors="replace") as file:
+                name = file.read(64).strip()
+            if re.fullmatch("[0-9a-f]{16}", name):
+                return name
+            raise BadModel(f"{path} is damaged: it must have 16 hexadecimal digits. Remove it for a new name.")
+        except FileNotFoundError:
+            put(folder, HOST, f"{os.urandom(8).hex()}\n".encode())
+    raise BadModel(f"{path} can't be written.")

@@ -43,6 +43,8 @@ PAUSE = 2.0
 """Seconds after a failed connection in which no other is tried."""
 CHANNEL = "surebayes"
 """The channel of notifications: a journal's name and its last row, at each commit."""
+CHANNEL_OF_VERDICTS = "surebayes_verdicts"
+"""The channel of notifications of exchanged verdicts: a journal's number and that of the exchange."""
 CHUNK = 2000
 """Rows that are read at a time."""
 _PART = 2**20
@@ -261,25 +263,22 @@ def notifications(connection: BoundedConnection) -> list[str]:
 
 
 def check(connection: BoundedConnection, url: str) -> None:
-    """Refuse a database without our tables, or with another release's tables."""
-    version = _version(connection)
-    if version == schema.VERSION:
+    """Refuse a database without our tables, or with those of a later release."""
+    version = tables_version(connection)
+    if 0 < version <= schema.VERSION:
         return
     if version == 0:
         raise BadModel(
             f"{without_password(url)} has no journals of surebayes. Make its tables with `surebayes migrate`."
         )
-    if version > schema.VERSION:
-        raise NewerModel(
-            f"The tables in {without_password(url)} have version {version}; this release knows up to "
-            f"{schema.VERSION}. Upgrade surebayes on this host."
-        )
-    raise BadModel(  # pragma: no cover - there is one version
-        f"The tables in {without_password(url)} have version {version}. Upgrade them with `surebayes migrate`."
+    raise NewerModel(
+        f"The tables in {without_password(url)} have version {version}; this release knows up to {schema.VERSION}. "
+        "Upgrade surebayes on this host."
     )
 
 
-def _version(connection: BoundedConnection) -> int:
+def tables_version(connection: BoundedConnection) -> int:
+    """Return the version of the tables; 0 without tables."""
     if connection.execute("SELECT to_regclass('surebayes.version')").fetchone() == (None,):
         return 0
     found = connection.execute("SELECT max(version) FROM surebayes.version").fetchone()
@@ -289,12 +288,12 @@ def _version(connection: BoundedConnection) -> int:
 def make_tables(url: str) -> None:
     """Make the tables, or upgrade them; nothing where they are there."""
     with lent(url) as connection, named_errors(url):
-        if _version(connection) >= schema.VERSION:
+        if tables_version(connection) >= schema.VERSION:
             check(connection, url)
             return
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('surebayes tables', 0))")
-            for version in range(_version(connection), schema.VERSION):
+            for version in range(tables_version(connection), schema.VERSION):
                 connection.execute(schema.STEPS[version].encode())
                 connection.execute("INSERT INTO surebayes.version VALUES (%s)", (version + 1,))
 
@@ -330,21 +329,27 @@ def journals(connection: BoundedConnection) -> list[tuple[int, str]]:
     ]
 
 
-def lock(connection: BoundedConnection, journal: int, wait: float) -> None:
-    """Take the lock of a journal, until `unlock` or the end of the connection; Busy after `wait` seconds."""
+def lock(connection: BoundedConnection, journal: int, wait: float, what: str = "journal") -> None:
+    """Take the lock of a journal, or of its verdicts, until `unlock` or the end of the connection.
+
+    Raises
+    ------
+    Busy
+        After `wait` seconds, from `named_errors`.
+    """
     try:
         connection.patience = CONNECT  # a frozen server doesn't answer this
         connection.execute(f"SET lock_timeout = {max(int(wait * 1000), 1)}".encode())
         connection.patience = wait + PATIENCE
-        connection.execute("SELECT pg_advisory_lock(hashtextextended('surebayes journal ' || %s, 0))", (journal,))
+        connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (f"surebayes {what} {journal}",))
     finally:
         connection.patience = PATIENCE
 
 
-def unlock(connection: BoundedConnection, journal: int) -> None:
+def unlock(connection: BoundedConnection, journal: int, what: str = "journal") -> None:
     """Release the lock of a journal; a connection that fails has released it."""
     with contextlib.suppress(psycopg.Error):
-        connection.execute("SELECT pg_advisory_unlock(hashtextextended('surebayes journal ' || %s, 0))", (journal,))
+        connection.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", (f"surebayes {what} {journal}",))
         return
     connection.close()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from surebayes.filter.store.events import COLUMNS
 
-VERSION = 1
-"""The version of the tables."""
+VERSION = 2
+"""The version of the tables; of version 1 the lessons are shared, and the verdicts of each host are its own."""
 
 _TYPES = {"INTEGER": "bigint", "TEXT": "text", "REAL": "double precision", "BLOB": "bytea"}
 
@@ -55,10 +55,64 @@ ALTER TABLE surebayes.snapshots ALTER COLUMN content SET STORAGE EXTERNAL;
 """Rows of the journal are numbered by their writer, which holds the journal's lock and has read all rows before: the
 number after the last. So whoever reads a row can read every row before it."""
 
-STEPS = (TABLES_1,)
+_OF_HOSTS = "surebayes.verdicts, surebayes.memory, surebayes.notices, surebayes.hosts"
+TABLES_2 = f"""
+CREATE TABLE surebayes.verdicts (
+  journal integer NOT NULL REFERENCES surebayes.journals,
+  id bigint NOT NULL,
+  change bigint NOT NULL,
+  time double precision NOT NULL,
+  fingerprint text NOT NULL,
+  person bytea NOT NULL,
+  message_id bytea,
+  body text NOT NULL,
+  content bytea,
+  PRIMARY KEY (journal, id)
+);
+CREATE INDEX verdicts_by_change ON surebayes.verdicts (journal, change);
+CREATE INDEX verdicts_by_fingerprint ON surebayes.verdicts (journal, fingerprint);
+CREATE TABLE surebayes.memory (
+  journal integer NOT NULL REFERENCES surebayes.journals,
+  name text NOT NULL,
+  change bigint NOT NULL,
+  value text NOT NULL,
+  PRIMARY KEY (journal, name)
+);
+CREATE TABLE surebayes.notices (
+  journal integer NOT NULL REFERENCES surebayes.journals,
+  change bigint NOT NULL,
+  place integer NOT NULL,
+  kind text NOT NULL,
+  value text NOT NULL,
+  PRIMARY KEY (journal, change, place)
+);
+CREATE TABLE surebayes.hosts (
+  journal integer NOT NULL REFERENCES surebayes.journals,
+  host text NOT NULL,
+  slot integer NOT NULL,
+  sent bigint NOT NULL DEFAULT 0,
+  name text,
+  release text,
+  seq bigint,
+  change bigint,
+  digest text,
+  time timestamptz,
+  PRIMARY KEY (journal, host),
+  UNIQUE (journal, slot)
+);
+DO $$ BEGIN
+  IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'surebayes_append') THEN
+    GRANT SELECT, INSERT, UPDATE, DELETE ON {_OF_HOSTS} TO surebayes_append;
+  END IF;
+END $$;
+"""
+"""Remembered verdicts as they are now, with the number of the exchange that changed them last; budgets, counts and
+settings; notices (scores, rows of the ledger, erasures); and the hosts."""
+
+STEPS = (TABLES_1, TABLES_2)
 """SQL of each version, from the version before."""
 
-ROLES = """\
+ROLES = f"""\
 -- The roles of a database of shared journals. Run this as the owner of the tables, which `surebayes migrate` makes.
 -- surebayes_append: what every host needs. surebayes_erase: what `surebayes erase` needs as well.
 CREATE ROLE surebayes_append NOLOGIN;
@@ -66,6 +120,8 @@ CREATE ROLE surebayes_erase NOLOGIN IN ROLE surebayes_append;
 GRANT USAGE ON SCHEMA surebayes TO surebayes_append;
 GRANT SELECT ON ALL TABLES IN SCHEMA surebayes TO surebayes_append;
 GRANT INSERT ON surebayes.journals, surebayes.facts, surebayes.events, surebayes.sent, surebayes.snapshots
+  TO surebayes_append;
+GRANT INSERT, UPDATE, DELETE ON {_OF_HOSTS}
   TO surebayes_append;
 GRANT UPDATE (body) ON surebayes.events TO surebayes_erase;
 GRANT DELETE ON surebayes.snapshots TO surebayes_erase;

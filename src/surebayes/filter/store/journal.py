@@ -504,6 +504,13 @@ class Journal:
         """Return the body of a row, checked."""
         return self.content(seq)[0]
 
+    def reader_of(self, seq: int) -> int | None:
+        """Return the version of the reader of a row's message; None where it was stored as columns."""
+        with errors_named(self.path):
+            query = f"SELECT {self._column('reader')} FROM events WHERE seq = ?"
+            found: tuple[int | None] | None = self._db.execute(query, (seq,)).fetchone()
+        return None if found is None else found[0]
+
     def content(self, seq: int) -> tuple[bytes, int | None]:
         """Return the body of a row, checked, and the version of its reader."""
         return next(self.bodies([seq]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 from array import array
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +26,7 @@ _REST = int.from_bytes(b"\xff\x7f" * LANES, "little")
 _ELEMENT, _DIGEST = b"surebayes:lesson", b"surebayes:digest"
 """Keys of the two hashes, so that neither equals a hash that is used for anything else."""
 _NO_READER = -1
+_RUNNING = struct.Struct("<qqq")
 
 
 class MultisetHash:
@@ -60,6 +62,15 @@ class MultisetHash:
     def to_bytes(self) -> bytes:
         """Return the sums, two bytes each, little-endian."""
         return self._lanes.to_bytes(_SIZE, "little")
+
+    @classmethod
+    def from_bytes(cls, sums: bytes) -> MultisetHash:
+        """Return the hash with these sums; ValueError for another number of bytes."""
+        if len(sums) != _SIZE:
+            raise ValueError(f"the sums must have {_SIZE:,} bytes. Got {len(sums):,}.")
+        found = cls()
+        found._lanes = int.from_bytes(sums, "little")
+        return found
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MultisetHash) and self._lanes == other._lanes
@@ -173,6 +184,80 @@ def replayed(journal: Journal, until: int | None = None, of_interest: Iterable[s
             elif event.action in ("forget", "release"):
                 states.pop(fingerprint, None)
     return Replayed(total, lessons, last, states)
+
+
+class RunningHash:
+    """The hash of a journal's lessons, taken on from where it was: only new rows are read.
+
+    Parameters
+    ----------
+    row : int
+        The last row that it covers.
+    chain : int
+        The running checksum there.
+    lessons : int
+        The number of lessons.
+    sums : bytes
+        The sums of the hash.
+
+    Attributes
+    ----------
+    replayed : Replayed
+        The lessons so far.
+    """
+
+    def __init__(self, row: int = 0, chain: int = 0, lessons: int = 0, sums: bytes = bytes(_SIZE)) -> None:
+        self.replayed, self.chain = Replayed(MultisetHash.from_bytes(sums), lessons, row, {}), chain
+
+    def advance(self, journal: Journal, until: int | None = None) -> Replayed:
+        """Read the rows that are new, each checked. After a rebuild, or in another journal, all are read.
+
+        With `until`, up to that row.
+        """
+        total, lessons, row, _ = self.replayed
+        reread, reread_by = _reread(journal, None)
+        if row > journal.last() or reread > row or (row and journal.chain_at(row) not in (None, self.chain)):
+            total, lessons, row, self.chain = MultisetHash(), 0, 0, 0
+        readers: dict[int, int] = {}
+        for event, chain in journal.heads(row, self.chain):
+            if until is not None and event.seq > until:
+                break
+            reader = _NO_READER if event.reader is None else event.reader
+            readers[event.seq] = reader
+            if event.action in ("learn", "forget"):
+                source = event.source or event.seq
+                by = readers[source] if source in readers else journal.reader_of(source)
+                by = _NO_READER if by is None else by
+                by = reread_by if by != _NO_READER and source <= reread else by
+                element = _element(event.fingerprint or "", event.label or "", by)
+                (total.add if event.action == "learn" else total.remove)(element)
+                lessons += 1 if event.action == "learn" else -1
+            row, self.chain = event.seq, chain
+        self.replayed = Replayed(total, lessons, row, {})
+        return self.replayed
+
+    def to_bytes(self) -> bytes:
+        """Return row, checksum, lessons and sums, for `from_bytes`."""
+        total, lessons, row, _ = self.replayed
+        return _RUNNING.pack(row, self.chain, lessons) + total.to_bytes()
+
+    @classmethod
+    def from_bytes(cls, packed: bytes) -> RunningHash:
+        """Restore the hash from `to_bytes`; ValueError for anything else."""
+        if len(packed) != _RUNNING.size + _SIZE:
+            raise ValueError(f"the hash of lessons must have {_RUNNING.size + _SIZE:,} bytes. Got {len(packed):,}.")
+        row, chain, lessons = _RUNNING.unpack(packed[: _RUNNING.size])
+        return cls(row, chain, lessons, packed[_RUNNING.size :])
+
+
+def digests_at(journal: Journal, rows: Iterable[int], scope: Scope) -> dict[int, str]:
+    """Return the digests of a journal's lessons up to some of its rows, computed from the first row on."""
+    found, running = {}, RunningHash()
+    for row in sorted(set(rows)):
+        lessons = running.advance(journal, row)
+        if lessons.row == row:
+            found[row] = lessons.digest(scope)
+    return found
 
 
 def _reread(journal: Journal, until: int | None) -> tuple[int, int]:

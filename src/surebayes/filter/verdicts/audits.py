@@ -28,18 +28,26 @@ CREATE TABLE IF NOT EXISTS audits (
 """
 
 
-def _is_there(database: Database) -> bool:
+def is_there(database: Database) -> bool:
+    """Whether the table of counts exists."""
     return bool(database.rows("SELECT 1 FROM sqlite_master WHERE name = 'audits'"))
 
 
 def count(database: Database, truth: str, given: str, person: str, documents: int = 1) -> None:
     """Count documents by correct label and verdict; call it in a transaction."""
-    if not _is_there(database):  # created on first use in a filter of an earlier release
+    now = time.time()
+    database.note("audit", "", truth, given, person, documents, now)
+    add(database, truth, given, person, documents, now)
+
+
+def add(database: Database, truth: str, given: str, person: str, documents: int, since: float) -> None:
+    """Add to a count; call it in a transaction."""
+    if not is_there(database):  # created on first use in a filter of an earlier release
         database.run(_TABLE)
     database.run(
-        "INSERT INTO audits VALUES (?, ?, ?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET documents = documents + excluded.documents",
-        (truth, given, person, documents, time.time()),
+        "INSERT INTO audits VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
+        "SET documents = documents + excluded.documents, since = min(since, excluded.since)",
+        (truth, given, person, documents, since),
     )
 
 
@@ -47,6 +55,7 @@ def known(database: Database, counted: "set[int]", truth: str, given: str, perso
     """Count a document's first correct label; call it in a transaction."""
     if KNOWN in counted:
         return
+    database.about = None if database.about is None else (database.about[0], KNOWN)
     if PRESUMED in counted:
         count(database, QUIET, given, person, -1)
     count(database, truth, given, person)
@@ -74,19 +83,17 @@ def presumed(database: Database, due: str, values: "tuple[Any, ...]") -> None:
 
 def make_anonymous(database: Database, person: str) -> None:
     """Remove a person from the counts, which stay; call it in a transaction."""
-    if person and _is_there(database):
+    if person and is_there(database):
         of_person = "SELECT truth, given, documents, since FROM audits WHERE person = ?"
         for truth, given, documents, since in database.rows(of_person, (person,)):
-            database.run(
-                "INSERT INTO audits VALUES (?, ?, '', ?, ?) ON CONFLICT DO UPDATE "
-                "SET documents = documents + excluded.documents, since = min(since, excluded.since)",
-                (truth, given, documents, since),
-            )
+            database.note("audit", "", truth, given, person, -documents, since)
+            database.note("audit", "", truth, given, "", documents, since)
+            add(database, truth, given, "", documents, since)
         database.run("DELETE FROM audits WHERE person = ?", (person,))
 
 
 def _rows(database: Database, person: "str | None") -> "list[Any]":
-    if not _is_there(database):
+    if not is_there(database):
         return []
     which, values = ("", ()) if person is None else (" WHERE person = ?", (person,))
     return database.rows(f"SELECT truth, given, sum(documents), min(since) FROM audits{which} GROUP BY 1, 2", values)

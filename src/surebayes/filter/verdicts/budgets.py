@@ -123,12 +123,13 @@ def set_terms(
             "INSERT INTO budgets VALUES (?, ?, ?, ?, 0, 0, 0, NULL, 0, 0.0, 0, 0, -1, 0, NULL, 0, 0)",
             (label, place, rate, burst),
         )
-    _calibrate_from(database, label, float(rate))
+    database.note("terms", label, place, float(rate), float(burst))
+    calibrate_from(database, label, float(rate))
     settle(database, label)
-    _enter(database, label, "terms", 0, None, lesson)
+    enter(database, label, "terms", 0, None, lesson)
 
 
-def _calibrate_from(database: Database, label: str, rate: float) -> None:
+def calibrate_from(database: Database, label: str, rate: float) -> None:
     """Recompute how many of the counted negatives may lie above the threshold."""
     from surebayes.guarantees.order_statistics import allowed_errors, negatives_needed
 
@@ -143,28 +144,40 @@ def calibrate(database: Database, label: str, negatives: "list[float]", positive
     database.run("DELETE FROM scores WHERE label = ?", (label,))
     rate = _budget(database, label).rate
     highest = sorted(negatives)[-(SPARE + 4 * int(rate * len(negatives) + 1)) :]
-    for positive, scores in ((0, highest), (1, positives[-RECENT:])):
-        database.connection.executemany(
-            "INSERT INTO scores (label, positive, score) VALUES (?, ?, ?)",
-            [(label, positive, float(score)) for score in scores],
-        )
+    add_scores(database, label, highest, positives[-RECENT:])
     dropped = sorted(negatives)[-len(highest) - 1] if len(highest) < len(negatives) else None
+    database.note("scores", label, highest, positives[-RECENT:], len(negatives), dropped)
     database.run(
         "UPDATE budgets SET scored = ?, dropped = ?, told = 0, presumed = 0 WHERE label = ?",
         (len(negatives), dropped, label),
     )
-    _calibrate_from(database, label, rate)
+    calibrate_from(database, label, rate)
     settle(database, label)
+
+
+def add_scores(database: Database, label: str, negatives: "list[float]", positives: "list[float]") -> None:
+    """Add scores that place the threshold; call it in a transaction."""
+    for positive, scores in ((0, negatives), (1, positives)):
+        database.connection.executemany(
+            "INSERT INTO scores (label, positive, score) VALUES (?, ?, ?)",
+            [(label, positive, float(score)) for score in scores],
+        )
 
 
 def end(database: Database, label: str, lesson: "Lesson") -> bool:
     """End a budget and cancel its debt; False if there is none."""
     known = database.rows("SELECT rate FROM budgets WHERE label = ?", (label,))
     if known:
-        _enter(database, label, "ended", 0, None, lesson)
-        database.run("DELETE FROM budgets WHERE label = ?", (label,))
-        database.run("DELETE FROM scores WHERE label = ?", (label,))
+        enter(database, label, "ended", 0, None, lesson)
+        database.note("end", label)
+        remove(database, label)
     return bool(known)
+
+
+def remove(database: Database, label: str) -> None:
+    """Delete a budget and its scores; call it in a transaction."""
+    database.run("DELETE FROM budgets WHERE label = ?", (label,))
+    database.run("DELETE FROM scores WHERE label = ?", (label,))
 
 
 # ---------------------------------------------------------------------- documents with a correct label
@@ -174,15 +187,17 @@ def record(database: Database, label: str, alarm: bool, fingerprint: "str | None
     """Count a known negative."""
     budget = _budget(database, label)
     budget.record(alarm)
+    database.note("known", label, int(alarm), fingerprint if alarm else None, lesson.who if alarm and lesson else None)
     _keep(database, label, budget)
     if not alarm:
         database.run("UPDATE budgets SET told = told + 1 WHERE label = ?", (label,))
     settle(database, label)
-    _enter(database, label, "alarm" if alarm else "paid", 1, fingerprint if alarm else None, lesson if alarm else None)
+    enter(database, label, "alarm" if alarm else "paid", 1, fingerprint if alarm else None, lesson if alarm else None)
 
 
 def count_label(database: Database, label: str) -> None:
     """Count the label of a document that had no verdict: labels do arrive, but this one pays nothing back."""
+    database.note("told", label)
     database.run("UPDATE budgets SET told = told + 1 WHERE label = ?", (label,))
 
 
@@ -190,10 +205,11 @@ def presume(database: Database, label: str, documents: int) -> None:
     """Count unflagged documents without a complaint."""
     budget = _budget(database, label)
     budget.pay(documents)
+    database.note("presumed", label, documents)
     _keep(database, label, budget)
     database.run("UPDATE budgets SET presumed = presumed + ? WHERE label = ?", (documents, label))
     settle(database, label)
-    _enter(database, label, "presumed", documents, None, None)
+    enter(database, label, "presumed", documents, None, None)
 
 
 def _keep(database: Database, label: str, budget: "AlarmBudget") -> None:
@@ -213,16 +229,23 @@ def observe(database: Database, label: str, score: float, positive: bool) -> Non
     complaints, presumed, lift = database.rows("SELECT told, presumed, lift FROM budgets WHERE label = ?", (label,))[0]
     if complaints <= presumed or (lift > CALM and not positive):
         return
+    database.note("score", label, float(score), int(positive))
     database.run("INSERT INTO scores (label, positive, score) VALUES (?, ?, ?)", (label, int(positive), float(score)))
+    if not positive:
+        database.run("UPDATE budgets SET scored = scored + 1 WHERE label = ?", (label,))
+    trim_scores(database, label, positive)
+
+
+def trim_scores(database: Database, label: str, positive: bool) -> None:
+    """Drop scores that no threshold can fall on any more, after one was added; call it in a transaction."""
     if positive:
         _drop_old_positives(database, label)
         return
-    database.run("UPDATE budgets SET scored = scored + 1 WHERE label = ?", (label,))
     scored, allowed, next_at = database.rows("SELECT scored, allowed, next_at FROM budgets WHERE label = ?", (label,))[
         0
     ]
     if scored >= next_at:
-        _calibrate_from(database, label, _budget(database, label).rate)
+        calibrate_from(database, label, _budget(database, label).rate)
     if scored % _TRIM_EVERY == 0:
         _drop_low_negatives(database, label, SPARE + 4 * (allowed + 1))
 
@@ -296,24 +319,30 @@ def recall(database: Database, label: str, threshold: float) -> "tuple[int, int]
 # ---------------------------------------------------------------------- the ledger
 
 
-def _enter(
+def enter(
     database: Database, label: str, kind: str, documents: int, fingerprint: "str | None", lesson: "Lesson | None"
 ) -> None:
     """Add a row to the ledger; consecutive good documents share one."""
     debt, lift, left = database.rows("SELECT debt, lift, spare FROM budgets WHERE label = ?", (label,))[0]
-    now = time.time()
+    who = lesson and lesson.who
+    add_entry(database, (time.time(), label, kind, documents, debt / (1 << 40), lift, left, fingerprint, who))
+
+
+def add_entry(database: Database, row: "tuple[Any, ...]") -> None:
+    """Add a row to the ledger: its columns in their order, without the number."""
+    when, label, kind, documents, debt, lift, left, *_ = row
     if kind in ("paid", "presumed"):
         last = database.rows("SELECT id, kind FROM ledger WHERE label = ? ORDER BY id DESC LIMIT 1", (label,))
         if last and last[0][1] == kind:
             database.run(
                 "UPDATE ledger SET time = ?, documents = documents + ?, debt = ?, lift = ?, spare = ? WHERE id = ?",
-                (now, documents, debt / (1 << 40), lift, left, last[0][0]),
+                (when, documents, debt, lift, left, last[0][0]),
             )
             return
     database.run(
         "INSERT INTO ledger (time, label, kind, documents, debt, lift, spare, fingerprint, who) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (now, label, kind, documents, debt / (1 << 40), lift, left, fingerprint, lesson and lesson.who),
+        row,
     )
     database.run("DELETE FROM ledger WHERE id <= (SELECT max(id) FROM ledger) - ?", (MOST_ROWS,))
 

@@ -64,6 +64,18 @@ CREATE TABLE IF NOT EXISTS alarms (
 ) WITHOUT ROWID
 """
 """Alarms that outlive their verdicts: created on first use in a filter of an earlier release."""
+EXCHANGE = """
+CREATE TABLE changed (id INTEGER PRIMARY KEY, counted TEXT NOT NULL, sending INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE changes (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, label TEXT NOT NULL, value TEXT NOT NULL,
+    row INTEGER, place INTEGER
+);
+CREATE TABLE common (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+"""Of a memory that several hosts share: verdicts that the other hosts don't have yet, with what was counted for them
+before; changes of budgets and counts since; and the budgets and counts of all hosts without these changes."""
+HOSTS = 1024
+"""Numbers of verdicts are distinct modulo this on different hosts."""
 _STRANGE = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')"
 
 
@@ -81,7 +93,9 @@ class Database:
     def __init__(self, folder: str, create: bool = False) -> None:
         self.path = os.path.join(folder, NAME)
         self._flushes: bool | None = None
-        self._has_alarms = False
+        self._has_alarms = self._is_exchanged = False
+        self._folder = folder
+        self.about: tuple[int, int] | None = None
         self.is_prepared = False  # whether searches have made their indexes and functions
         if create and not os.path.exists(self.path):
             _make(folder, self.path)
@@ -123,6 +137,48 @@ class Database:
         """Create the table of alarms; call it in a transaction."""
         if not self.has_alarms:
             self.run(_ALARMS)
+
+    # ---- for the other hosts
+
+    @property
+    def is_exchanged(self) -> bool:
+        """Whether several hosts share these verdicts."""
+        if not os.path.exists(os.path.join(self._folder, "journal.url")):
+            return False
+        if not self._is_exchanged:
+            self._is_exchanged = bool(self.rows("SELECT 1 FROM sqlite_master WHERE name = 'changes'"))
+        return self._is_exchanged
+
+    def number(self) -> "int | None":
+        """Return the number of the next verdict; None if SQLite chooses it. It is higher than all numbers here."""
+        if not self.is_exchanged:
+            return None
+        slot = int(self.rows("SELECT value FROM facts WHERE name = 'slot'")[0][0])
+        last = self.rows("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'verdicts'")[0][0]
+        return (int(last) // HOSTS + 1) * HOSTS + slot
+
+    def mark(self, which: str, values: "tuple[Any, ...]") -> None:
+        """Mark verdicts that match a condition for the other hosts, before they change; call it in a transaction."""
+        if self.is_exchanged:
+            self.run(
+                f"INSERT INTO changed (id, counted) SELECT id, counted FROM verdicts WHERE {which} "
+                "ON CONFLICT DO UPDATE SET counted = iif(sending, excluded.counted, counted), sending = 0",
+                values,
+            )
+
+    def note(self, kind: str, label: str, *value: "Any") -> None:
+        """Note a change of a budget or of counts for the other hosts; call it in a transaction.
+
+        If `about` is set, it is the verdict and the place that the change counts for.
+        """
+        if self.is_exchanged:
+            import json
+
+            plain = [each if isinstance(each, list | dict) else plain_value(each, "a value") for each in value]
+            self.run(
+                "INSERT INTO changes (kind, label, value, row, place) VALUES (?, ?, ?, ?, ?)",
+                (kind, plain_value(label, "a label"), json.dumps(plain), *(self.about or (None, None))),
+            )
 
     def use(self, flush: bool) -> None:
         """Set whether a transaction is flushed, and its lock timeout: short for optional writes."""
@@ -195,6 +251,7 @@ class _WriteScope:
         self.database.run("BEGIN IMMEDIATE")
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.database.about = None
         if kind is None:
             try:
                 self.database.connection.execute("COMMIT")

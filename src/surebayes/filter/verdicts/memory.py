@@ -9,7 +9,7 @@ from surebayes.filter.verdicts import alarms as _alarms
 from surebayes.filter.verdicts import audits as _audits
 from surebayes.filter.verdicts import budgets as _budgets
 from surebayes.filter.verdicts.budgets import InForce, in_force, stricter
-from surebayes.filter.verdicts.database import NAME, Database
+from surebayes.filter.verdicts.database import HOSTS, NAME, Database
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -209,6 +209,7 @@ class Memory:
         with self.database.writing():
             for name, value in facts.items():
                 self.database.run("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+                self.database.note("fact", name, value)
         self._looked = -inf
 
     # ---- judging
@@ -291,6 +292,7 @@ class Memory:
                 return int(row)
             if was_flagged and label != label_before:
                 _alarms.keep(self.database, "id = ?", (row,))
+            self.database.mark("id = ?", (row,))
             self.database.run(
                 "UPDATE verdicts SET time = ?, model = ?, label = ?, flagged = ?, score = ?, threshold = ?, "
                 "scores = ?, asked = ?, truth = NULL, taught = NULL WHERE id = ?",
@@ -300,22 +302,24 @@ class Memory:
         label_before = _alarms.take(self.database, fingerprint, about.person, label if flagged else None)
         if label_before is not None and not flagged:
             flagged, label = 1, label_before
+        number = self.database.number()
         self.database.run(
-            "INSERT INTO verdicts (fingerprint, person, time, model, label, flagged, score, threshold, scores, asked, "
-            "sender, subject, message_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (fingerprint, about.person, now, model.version, label, flagged, score, threshold, by_class, times,
+            "INSERT INTO verdicts (id, fingerprint, person, time, model, label, flagged, score, threshold, scores, "
+            "asked, sender, subject, message_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (number, fingerprint, about.person, now, model.version, label, flagged, score, threshold, by_class, times,
              about.sender, about.subject, about.message_id),
         )  # fmt: skip
         row = self.database.rows("SELECT last_insert_rowid()")[0][0]
+        self.database.mark("id = ?", (row,))
         if about.content is not None:
             self.database.run("INSERT INTO contents VALUES (?, ?)", (row, about.content))
         for opinion in about.theirs:
             self.database.run("INSERT INTO theirs VALUES (?, ?, ?, ?, ?)", (row, *opinion))
-        if row % _TRIM_EVERY == 0:
-            self._forget_old(now)
+        if (row if number is None else row // HOSTS) % _TRIM_EVERY == 0:
+            self.forget_old(now)
         return int(row)
 
-    def _forget_old(self, now: float) -> None:
+    def forget_old(self, now: float) -> None:
         """Trim the memory to its limits; potential alarms are deleted last, and their fingerprints stay."""
         facts = self.facts()
         self._drop("time < ?", (now - facts["keep_days"] * DAY,))
@@ -342,11 +346,13 @@ class Memory:
         return self.database.run(f"DELETE FROM verdicts WHERE {which}", values)
 
     def erase(
-        self, person: "str | None" = None, fingerprints: "Sequence[str]" = (), message_ids: "Sequence[str]" = ()
-    ) -> int:
+        self, person: "str | None" = None, fingerprints: "Sequence[str]" = (), message_ids: "Sequence[str]" = (),
+        note: bool = True,
+    ) -> int:  # fmt: skip
         """Delete verdicts of a person, on documents, or both, with their details; return the number.
 
-        The fingerprint of a potential alarm stays, without the person: debt is not forgiven.
+        The fingerprint of a potential alarm stays, without the person: debt is not forgiven. The other hosts that share
+        the memory erase the same, unless `note` is False.
         """
         from surebayes.mail.message import written_forms
 
@@ -363,11 +369,14 @@ class Memory:
                 if person is not None and not fingerprints and not message_ids:
                     from surebayes.filter.verdicts import reports
 
-                    _audits.make_anonymous(self.database, person)
+                    if note:  # else the exchange does it
+                        _audits.make_anonymous(self.database, person)
                     reports.erase(self.database, person)
                 for which, values in wanted:
                     if not which.startswith("message_id"):
                         _alarms.make_anonymous(self.database, f"{which}{also}", (*values, *of))
+                if note and wanted:
+                    self.database.note("erase", "", person, list(fingerprints), names)
             self.database.settle()
         return erased
 
@@ -379,8 +388,13 @@ class Memory:
 
     # ---- correct labels
 
-    def presume(self, now: "float | None" = None) -> bool:
-        """Count documents without a complaint as good once they are due; return whether any were."""
+    def presume(self, now: "float | None" = None, for_all: bool = False) -> bool:
+        """Count documents without a complaint as good once they are due; return whether any were.
+
+        Of a memory that several hosts share, one host counts for all, with the lock of all hosts: `for_all`.
+        """
+        if self.database.is_exchanged and not for_all:
+            return False
         self.flush()
         now = time.time() if now is None else now
         days = self.facts()["presume_days"]
@@ -400,6 +414,7 @@ class Memory:
         with self.database.writing(flush=False):
             force = in_force(self.database)
             counted = _written({budget.place for budget in force.values()} | {_audits.PRESUMED})
+            self.database.mark(due, before)
             _audits.presumed(self.database, due, before)
             quiet = self.database.run(
                 "UPDATE verdicts SET truth = '', told = ?, counted = iif(instr(counted, '-'), counted || ' ', '') || ? "
@@ -409,6 +424,12 @@ class Memory:
             for label in force:
                 _budgets.presume(self.database, label, quiet)
         return True
+
+    def presumable(self) -> bool:
+        """Whether documents without a complaint are due to count as good."""
+        days = self.facts()["presume_days"]
+        query = "SELECT 1 FROM verdicts WHERE truth IS NULL AND flagged = 0 AND asked = 1 AND time <= ? LIMIT 1"
+        return bool(days and self.database.rows(query, (time.time() - days * DAY,)))
 
     def record_label(
         self,
@@ -459,6 +480,7 @@ class Memory:
     def mark_learnt(self, number: int, truth: str, lesson: "Lesson", before: str) -> None:
         """Record that a verdict's correct label was learnt, and the label learnt before ("" for none)."""
         with self.lock, self.database.writing():
+            self.database.mark("id = ?", (number,))
             self.database.run(
                 "UPDATE verdicts SET taught = coalesce(taught, ?), truth = ?, who = ?, told = coalesce(told, ?) "
                 "WHERE id = ?",
@@ -469,6 +491,7 @@ class Memory:
         """Clear a correct label; return the label that was learnt before it, None if nothing was learnt."""
         with self.lock, self.database.writing():
             rows = self.database.rows("SELECT taught FROM verdicts WHERE id = ?", (number,))
+            self.database.mark("id = ?", (number,))
             statement = "UPDATE verdicts SET truth = NULL, told = NULL, who = NULL, taught = NULL WHERE id = ?"
             self.database.run(statement, (number,))
         return rows[0][0] if rows else None
@@ -511,10 +534,13 @@ class Memory:
         force, any_alarm, became_known = in_force(self.database), False, 0
         for row, label, flagged, scores, before, counted_before, asked, person in rows:
             counted = {int(place) for place in counted_before.split()}
+            self.database.mark("id = ?", (row,))
+            self.database.about = row, 0
             _audits.known(self.database, counted, truth, label, person)
             values = [float(value) for value in scores.split()]
             for budgeted, budget in force.items():
                 positive, alarm = truth == budgeted, bool(flagged) and label == budgeted
+                self.database.about = row, budget.place
                 if before is None and budget.place < len(values):
                     _budgets.observe(self.database, budgeted, values[budget.place], positive)
                 if positive or (budget.place in counted and not (before is None and alarm)):
@@ -525,6 +551,7 @@ class Memory:
                     _budgets.count_label(self.database, budgeted)
                 any_alarm = any_alarm or alarm
                 counted.add(budget.place)
+            self.database.about = None
             became_known += before is None
             self.database.run(
                 "UPDATE verdicts SET truth = ?, told = ?, who = ?, counted = ? WHERE id = ?",

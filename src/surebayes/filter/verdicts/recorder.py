@@ -84,6 +84,15 @@ class Recorder:
             self._memory = Memory(self._session.path, create=True)
         return self._memory
 
+    @property
+    def waiting(self) -> int:
+        """The number of verdicts that the other hosts of a shared memory don't have yet."""
+        memory = self._usable
+        if memory is None or not memory.database.is_exchanged:
+            return 0
+        with memory.lock:
+            return int(memory.database.rows("SELECT count(*) FROM changed")[0][0])
+
     def problems(self) -> list[str]:
         """Return the problems of the memory's file."""
         memory = self.memory

@@ -111,3 +111,11 @@ def forget(database: Database, which: str, values: tuple[Any, ...]) -> None:
     query = f"SELECT id, sender, subject FROM verdicts WHERE ({which}) AND id >= ? AND id < ?"
     postings = sorted(_postings(database.rows(query, (*values, *covered))))
     database.connection.executemany("DELETE FROM words WHERE word = ? AND id = ?", postings)
+
+
+def add(database: Database, number: int) -> None:
+    """Add the words of a verdict that came from another host, if the index covers its number; in a transaction."""
+    covered = _covered(database)
+    if covered is not None and covered[0] <= number < covered[1]:
+        rows = database.rows("SELECT id, sender, subject FROM verdicts WHERE id = ?", (number,))
+        database.connection.executemany("INSERT OR IGNORE INTO words VALUES (?, ?)", sorted(_postings(rows)))

@@ -1,0 +1,395 @@
+"""Exchange of verdicts, budgets and counts with the other hosts, through the database of a shared journal.
+
+Every exchange has a number, in the order of commits: a host that sends holds the lock of the verdicts and has taken in
+every exchange before. The database has each verdict as it is now, with the number of the exchange that changed it last.
+So a host asks for what is above the last number that it knows, and a new host asks for everything.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+from surebayes.errors import BadModel
+from surebayes.filter.shared import database
+from surebayes.filter.shared.address import host_of
+from surebayes.filter.shared.database import BoundedConnection
+from surebayes.filter.shared.journal import name_of
+from surebayes.filter.verdicts import exchanged
+from surebayes.filter.verdicts.database import HOSTS, Database
+from surebayes.filter.verdicts.exchanged import Change, Shown
+from surebayes.filter.verdicts.memory import DAY, Memory, is_there
+
+VERSION = 2
+"""The version of the tables from which verdicts are shared."""
+WAIT = 5.0
+"""Seconds to wait for the hosts that are sending."""
+PRESUME = 10.0
+"""Seconds between two looks at documents without a complaint."""
+MOST_LEDGER = 20_000
+"""Rows of the ledger that the database keeps."""
+_TRIM_EVERY = 500
+_CHUNK = 1000
+_GONE = "#"
+
+
+class Exchange:
+    """The exchange of a folder's remembered verdicts with the other hosts.
+
+    Parameters
+    ----------
+    folder : str
+        The filter's folder.
+    url : str
+        The database.
+    facts : dict
+        The facts of the journal, for the key of hashed names.
+
+    Attributes
+    ----------
+    number : int
+        The number of the journal in the database; 0 before the first exchange.
+    change : int
+        The number of the last exchange that is taken in.
+    """
+
+    def __init__(self, folder: str, url: str, facts: dict[str, str]) -> None:
+        self.folder, self.url, self.number = folder, url, 0
+        self.host, self.change = host_of(folder), 0
+        self._key, self._name = bytes.fromhex(facts["key"])[:64], name_of(facts)
+        self._memory: Memory | None = None
+        self._presumed = 0.0
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._memory is not None:
+            self._memory.close()
+            self._memory = None
+
+    def waits(self) -> bool:
+        """Whether anything waits to be sent."""
+        memory = self._memory
+        return memory is not None and memory.database.is_exchanged and exchanged.waits(memory.database)
+
+    def run(self) -> tuple[int, int]:
+        """Take in what is new and send what waits; return the numbers of verdicts taken in and sent.
+
+        Raises
+        ------
+        JournalAway
+            Where the database can't be reached.
+        """
+        with database.lent(self.url) as connection, database.named_errors(self.url):
+            if database.tables_version(connection) < VERSION:
+                return 0, 0
+            self.number = self.number or database.journal_number(connection, self._name) or 0
+            memory = self._opened(connection) if self.number else None
+            if memory is None:
+                return 0, 0
+            taken, sent = self._take(connection, memory), 0
+            if exchanged.waits(memory.database) or self._presumes(memory):
+                database.lock(connection, self.number, WAIT, "verdicts")
+                try:
+                    taken += self._take(connection, memory)
+                    memory.presume(for_all=True)
+                    while exchanged.waits(memory.database):
+                        sent += self._send(connection, memory)
+                finally:
+                    database.unlock(connection, self.number, "verdicts")
+            self.change = exchanged.fact(memory.database, "change")
+        return taken, sent
+
+    # ---- beginning
+
+    def _opened(self, connection: BoundedConnection) -> Memory | None:
+        """Return the memory, shared from now on; None if no host remembers verdicts."""
+        if self._memory is None:
+            if not is_there(self.folder) and not _top(connection, self.number):
+                return None
+            self._memory = Memory(self.folder, create=True)
+        memory = self._memory
+        if not memory.database.is_exchanged:
+            database.lock(connection, self.number, WAIT, "verdicts")
+            try:
+                if not memory.database.is_exchanged:
+                    slot = self.slot(connection)
+                    exchanged.begin(memory, slot, not _top(connection, self.number))
+            finally:
+                database.unlock(connection, self.number, "verdicts")
+        return memory
+
+    def slot(self, connection: BoundedConnection) -> int:
+        """Return this host's slot, from which it numbers verdicts; the lock is held."""
+        which = (self.number, self.host)
+        query = "SELECT slot FROM surebayes.hosts WHERE journal = %s AND host = %s"
+        found = connection.execute(query, which).fetchone()
+        if found is None:
+            connection.execute(
+                "INSERT INTO surebayes.hosts (journal, host, slot) "
+                "SELECT %s, %s, coalesce(max(slot), 0) + 1 FROM surebayes.hosts WHERE journal = %s",
+                (*which, self.number),
+            )
+            found = connection.execute(query, which).fetchone()
+        if found is None or not 0 < found[0] < HOSTS:
+            raise BadModel(f"More than {HOSTS - 1:,} hosts have shared these verdicts. Move to a new database.")
+        connection.execute("UPDATE surebayes.hosts SET sent = 0 WHERE journal = %s AND host = %s", which)
+        return int(found[0])
+
+    # ---- taking in
+
+    def _take(self, connection: BoundedConnection, memory: Memory) -> int:
+        """Take in what other hosts have sent; return the number of verdicts."""
+        taken = 0
+        while True:
+            top, arrived = self._state(connection)
+            exchanged.is_counted(memory.database, arrived)
+            last = exchanged.fact(memory.database, "change")
+            if last >= top:
+                return taken
+            taken += self._take_some(connection, memory, last, top)
+
+    def _state(self, connection: BoundedConnection) -> tuple[int, int]:
+        """Return the number of the last exchange, and that of the last change that arrived from this host."""
+        query = (
+            "SELECT (SELECT change FROM surebayes.memory WHERE journal = %s AND name = ''), "
+            "(SELECT sent FROM surebayes.hosts WHERE journal = %s AND host = %s)"
+        )
+        found = connection.execute(query, (self.number, self.number, self.host)).fetchone()
+        return (0, 0) if found is None else (found[0] or 0, found[1] or 0)
+
+    def _take_some(self, connection: BoundedConnection, memory: Memory, last: int, top: int) -> int:
+        query = (
+            "SELECT change, body, content FROM surebayes.verdicts WHERE journal = %s AND change > %s AND change <= %s "
+            "ORDER BY change LIMIT %s"
+        )
+        rows = connection.cursor(binary=True).execute(query, (self.number, last, top, _CHUNK + 1)).fetchall()
+        if len(rows) > _CHUNK:  # up to an exchange that is complete
+            top = rows[-1][0] - 1
+            rows = [row for row in rows if row[0] <= top]
+        between = (self.number, last, top)
+        changed = "WHERE journal = %s AND change > %s AND change <= %s"
+        state = connection.execute(f"SELECT name, value FROM surebayes.memory {changed} AND name <> ''", between)
+        common = self._common(memory.database, state.fetchall())
+        query = f"SELECT change, kind, value FROM surebayes.notices {changed} ORDER BY change, place"
+        notices = [
+            (int(n), str(kind), json.loads(value)) for n, kind, value in connection.execute(query, between).fetchall()
+        ]
+        if exchanged.fact(memory.database, "change") != last:  # another process was faster
+            return 0
+        people = self._erase(memory, notices, is_new=last == 0)
+        gone = _erasures(exchanged.changes(memory.database))
+        verdicts = [
+            (shown, None if content is None else bytes(content))
+            for shown, content in ((Shown.from_text(body), content) for _, body, content in rows)
+            if not any(_is_about(shown, *each) for each in gone)  # they leave the database with the next exchange
+        ]
+        exchanged.take_in(memory, top, verdicts, common, notices, people)
+        return len(verdicts)
+
+    def _common(self, here: Database, rows: Sequence[Any]) -> dict[str, str | None]:
+        """Return changed entries of the common state; the database has hashed names of removed ones."""
+        gone = {name for name, _ in rows if name.startswith(_GONE)}
+        common: dict[str, str | None] = {}
+        if gone:
+            names = [name for (name,) in here.rows("SELECT name FROM common")]
+            common = {name: None for name in names if self._gone(name) in gone}
+        return common | {str(name): str(value) for name, value in rows if name not in gone}
+
+    def _gone(self, name: str) -> str:
+        return _GONE + self._hashed(name).hex()
+
+    def _erase(self, memory: Memory, notices: Sequence[tuple[int, str, Any]], is_new: bool) -> list[str]:
+        """Erase what other hosts have erased; return the people who are erased from the counts."""
+        people: list[str] = []
+        done = exchanged.fact(memory.database, "erased")
+        for change, kind, value in notices:
+            if kind != "erase" or is_new:
+                continue
+            whose, fingerprints, names = value
+            person = None
+            if whose is not None:
+                found = self._named(memory.database, "person", [whose])
+                if not found:
+                    continue
+                person = found[0]
+                people += [] if fingerprints or names else [person]
+            if change > done:
+                hashed = self._named(memory.database, "message_id", names)
+                if fingerprints or hashed or not names:
+                    memory.erase(person, fingerprints, hashed, note=False)
+                exchanged.erased(memory.database, change)
+        return people
+
+    def _named(self, here: Database, column: str, hashed: Sequence[str]) -> list[str]:
+        """Return the names here that have these hashes."""
+        if not hashed:
+            return []
+        query = f"SELECT DISTINCT {column} FROM verdicts WHERE {column} IS NOT NULL"
+        names = [name for (name,) in here.rows(query)]
+        if column == "person" and here.rows("SELECT 1 FROM sqlite_master WHERE name = 'audits'"):
+            names += [name for (name,) in here.rows("SELECT DISTINCT person FROM audits")]
+        return [name for name in dict.fromkeys(names) if self._hashed(name).hex() in hashed]
+
+    def _hashed(self, name: str) -> bytes:
+        return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16, key=self._key).digest()
+
+    # ---- sending
+
+    def _presumes(self, memory: Memory) -> bool:
+        """Whether it is time to look for documents without a complaint."""
+        due = time.monotonic() - self._presumed >= PRESUME
+        if due:
+            self._presumed = time.monotonic()
+        return due and memory.presumable()
+
+    def _send(self, connection: BoundedConnection, memory: Memory) -> int:
+        """Send what waits; return the number of verdicts. The lock is held, and everything is taken in."""
+        here = memory.database
+        change, now = exchanged.fact(here, "change") + 1, time.time()
+        own, verdicts = exchanged.changes(here), exchanged.take_verdicts(here)
+        state, notices = _new_state(here, own, now)
+        with connection.transaction():
+            self._delete_erased(connection, own, notices)
+            self._put_verdicts(connection, change, verdicts)
+            gone = [name for name, value in state.items() if value is None]
+            connection.execute(
+                "DELETE FROM surebayes.memory WHERE journal = %s AND name = ANY(%s)", (self.number, gone)
+            )
+            values = [(self.number, self._gone(name) if value is None else name, change, value or "null")
+                      for name, value in {"": str(change), **state}.items()]  # fmt: skip
+            connection.cursor().executemany(
+                "INSERT INTO surebayes.memory VALUES (%s, %s, %s, %s) "
+                "ON CONFLICT (journal, name) DO UPDATE SET change = excluded.change, value = excluded.value",
+                values,
+            )
+            connection.cursor().executemany(
+                "INSERT INTO surebayes.notices VALUES (%s, %s, %s, %s, %s)",
+                [(self.number, change, i, kind, json.dumps(value)) for i, (kind, value) in enumerate(notices)],
+            )
+            last = own[-1].number if own else 0
+            connection.execute(
+                "UPDATE surebayes.hosts SET sent = greatest(sent, %s) WHERE journal = %s AND host = %s",
+                (last, self.number, self.host),
+            )
+            if change % _TRIM_EVERY == 0:
+                self._trim(connection, memory, change, now)
+            connection.execute("SELECT pg_notify(%s, %s)", (database.CHANNEL_OF_VERDICTS, f"{self.number} {change}"))
+        exchanged.sent(here, change, last, state)
+        return len(verdicts)
+
+    def _put_verdicts(
+        self, connection: BoundedConnection, change: int, verdicts: Sequence[tuple[Shown, bytes | None]]
+    ) -> None:
+        """Store verdicts with one statement: separate ones cost the processor twice as much."""
+        columns = zip(
+            *(
+                (shown.id, shown.time, shown.fingerprint, self._hashed(shown.person),
+                 None if shown.message_id is None else self._hashed(shown.message_id), shown.to_text(), content)
+                for shown, content in verdicts
+            )
+        )  # fmt: skip
+        if verdicts:
+            connection.execute(
+                "INSERT INTO surebayes.verdicts "
+                "(journal, change, id, time, fingerprint, person, message_id, body, content) "
+                "SELECT %s, %s, * FROM unnest(%b::bigint[], %b::float8[], %b::text[], %b::bytea[], %b::bytea[], "
+                "%b::text[], %b::bytea[]) "
+                "ON CONFLICT (journal, id) DO UPDATE SET change = excluded.change, time = excluded.time, "
+                "body = excluded.body, content = coalesce(excluded.content, verdicts.content)",
+                (self.number, change, *map(list, columns)),
+            )
+
+    def _delete_erased(
+        self, connection: BoundedConnection, own: Sequence[Change], notices: list[tuple[str, Any]]
+    ) -> None:
+        """Delete erased verdicts from the database, and tell the other hosts, with hashed names."""
+        for person, fingerprints, names in _erasures(own):
+            hashed = [self._hashed(name) for name in names]
+            which = "WHERE journal = %s"
+            values: list[Any] = [self.number]
+            if fingerprints or names:
+                which += " AND (fingerprint = ANY(%s) OR message_id = ANY(%s))"
+                values += [fingerprints, hashed]
+            if person is not None:
+                which += " AND person = %s"
+                values += [self._hashed(person)]
+            connection.execute(f"DELETE FROM surebayes.verdicts {which}".encode(), values)
+            whose = None if person is None else self._hashed(person).hex()
+            notices.append(("erase", [whose, fingerprints, [name.hex() for name in hashed]]))
+
+    def _trim(self, connection: BoundedConnection, memory: Memory, change: int, now: float) -> None:
+        """Delete what every host has forgotten by its age or number, and condense the scores."""
+        facts, which = memory.facts(), "WHERE journal = %s"
+        connection.execute(
+            f"DELETE FROM surebayes.verdicts {which} AND time < %s", (self.number, now - facts["keep_days"] * DAY)
+        )
+        connection.execute(
+            f"DELETE FROM surebayes.verdicts {which} AND time < (SELECT time FROM surebayes.verdicts {which} "
+            "ORDER BY time DESC OFFSET %s LIMIT 1)",
+            (self.number, self.number, int(facts["keep_most"])),
+        )
+        connection.execute(
+            f"DELETE FROM surebayes.notices {which} AND kind = 'ledger' AND change <= (SELECT change FROM "
+            f"surebayes.notices {which} AND kind = 'ledger' ORDER BY change DESC OFFSET %s LIMIT 1)",
+            (self.number, self.number, MOST_LEDGER),
+        )
+
+
+def _erasures(own: Sequence[Change]) -> list[tuple[str | None, list[str], list[str]]]:
+    """Return the erasures of this host that wait to be sent: person, fingerprints and Message-IDs of each."""
+    found = [tuple(each.value) for each in own if each.kind == "erase"]
+    return [each for each in found if any(part is not None and part != [] for part in each)]
+
+
+def _is_about(shown: Shown, person: str | None, fingerprints: list[str], names: list[str]) -> bool:
+    if person is not None and shown.person != person:
+        return False
+    return not (fingerprints or names) or shown.fingerprint in fingerprints or shown.message_id in names
+
+
+def _top(connection: BoundedConnection, number: int) -> int:
+    query = "SELECT change FROM surebayes.memory WHERE journal = %s AND name = ''"
+    found = connection.execute(query, (number,)).fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def _new_state(
+    here: Database, own: Sequence[Change], now: float
+) -> tuple[dict[str, str | None], list[tuple[str, Any]]]:
+    """Return the common state after own changes, and the notices for the other hosts."""
+    state: dict[str, str | None] = {}
+    notices: list[tuple[str, Any]] = []
+    ledger: dict[str, list[list[Any]]] = {}
+    known = exchanged.common(here, "budget")
+    for each in own:
+        name = exchanged.budget_name(each.label)
+        if each.kind == "audit":
+            name = exchanged.audit_name(*each.value[:3])
+            if name not in state:
+                count = exchanged.changed_count(here, name, own)
+                state[name] = None if count is None else json.dumps(count)
+        elif each.kind == "fact":
+            notices.append(("fact", [each.label, *each.value]))
+        elif each.kind == "ledger":
+            notices.append(("ledger", each.value))
+        if each.kind not in ("audit", "fact", "erase", "ledger", "more scores"):
+            before = known.get(name)
+            known[name] = exchanged.changed_budget(before, each)
+            state[name] = None if known[name] is None else json.dumps(known[name])
+            if row := exchanged.ledger_row(known[name], before, each, now):
+                _add_row(ledger.setdefault(each.label, []), row)
+        if each.kind in ("score", "scores", "more scores") and known.get(name) is not None:
+            value = each.value if each.kind != "scores" else [*each.value[:2], each.value[3]]
+            notices.append((each.kind, [each.label, *value]))
+    return state, [*notices, *(("ledger", row) for rows in ledger.values() for row in rows)]
+
+
+def _add_row(ledger: list[list[Any]], row: list[Any]) -> None:
+    """Add a row of the ledger; good documents in sequence share one."""
+    if ledger and row[2] in ("paid", "presumed") and ledger[-1][2] == row[2]:
+        ledger[-1] = [*row[:3], ledger[-1][3] + row[3], *row[4:]]
+    else:
+        ledger.append(row)
