@@ -40,6 +40,7 @@ def main(before: str, now: str) -> int:
     """Run the script in a chroot with network, processes and mounts of its own; return its exit code."""
     with tempfile.TemporaryDirectory() as folder:
         run("tar", "-C", folder, "-xf", base())
+        Path(folder).chmod(0o755)  # the root of the chroot, which its users enter
         packages = Path(folder, "packages")
         packages.mkdir()
         shutil.copy(before, packages / "before.deb")

@@ -122,6 +122,10 @@ class Quota:
             )
 
 
+_ATTEMPTS = 3
+"""Attempts at deleting a folder that other processes delete, too."""
+
+
 class Persons:
     """A folder of personal layers on one site.
 
@@ -240,12 +244,12 @@ class Persons:
         }  # fmt: skip
 
     def forget(self, name: str) -> bool:
-        """Delete the folder of a person; return whether there was one. Processes must close it first."""
-        import shutil
+        """Delete the folder of a person; return whether there was one. Servers notice at its next use."""
+        from surebayes.persist.leftovers import remove
 
         gone = self.set_aside(name)
-        if gone is not None:
-            shutil.rmtree(gone)
+        if gone is not None and not any(remove(gone) for _ in range(_ATTEMPTS)):
+            raise PermissionError(13, "The layer can't be deleted whole", gone)
         self.finish_forgetting()
         return gone is not None
 
@@ -255,7 +259,10 @@ class Persons:
         if not os.path.isdir(folder):
             return None
         gone = os.path.join(self.users, f"{_GONE}{os.getpid()}-{os.urandom(4).hex()}")
-        os.rename(folder, gone)  # atomic; a process with an open file writes to a deleted one
+        try:
+            os.rename(folder, gone)  # atomic; a process with an open file writes to a deleted one
+        except FileNotFoundError:  # another process was faster
+            return None
         return gone
 
     def partly_deleted(self) -> "list[str]":

@@ -51,13 +51,22 @@ def write_arrays(
     return write_file(folder, stem, ".safetensors", save(plain, note))
 
 
+_quick_sha256: Any = None
+"""Python's own SHA-256, once it has been looked for."""
+
+
 def _sha256(size: int) -> Any:
     """Return a hasher for `size` bytes: hashlib loads OpenSSL in 5 ms; below a megabyte Python's own is faster."""
-    for module in ("_sha2", "_sha256") if size < _QUICKLY_HASHED else ():
-        try:
-            return __import__(module).sha256()
-        except ImportError:  # it has another name in Python 3.11
-            continue
+    global _quick_sha256
+    if size < _QUICKLY_HASHED and _quick_sha256 is None:
+        for module in ("_sha256", "_sha2"):  # in Python 3.11, and later
+            try:
+                _quick_sha256 = __import__(module).sha256
+                break
+            except ImportError:
+                continue
+    if size < _QUICKLY_HASHED and _quick_sha256 is not None:
+        return _quick_sha256()
     import hashlib
 
     return hashlib.sha256()

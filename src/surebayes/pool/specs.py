@@ -135,6 +135,18 @@ class ViewSpec(Record):
     def from_json(cls, value: object) -> "ViewSpec":
         """Parse JSON values; BadModel if they are invalid."""
         fields = _object(value, "a view")
+        try:
+            written = repr([(name, fields[name]) for name in cls.FIELDS if name in fields])
+        except RecursionError:
+            raise BadModel("The manifest describes a view by values nested too deeply.") from None
+        if written not in _parsed:
+            if len(_parsed) >= _MOST_PARSED:
+                _parsed.clear()
+            _parsed[written] = cls._of_fields(fields)
+        return _parsed[written]
+
+    @classmethod
+    def _of_fields(cls, fields: "dict[str, Any]") -> "ViewSpec":
         part, kind, name = fields.get("part"), fields.get("kind"), fields.get("name")
         if not isinstance(name, str) or part not in PARTS or kind not in ("bytes", "word"):
             raise BadModel(f"The manifest has a view of an unknown kind: {name!r}, {kind!r} of {part!r}.")
@@ -157,6 +169,11 @@ class ViewSpec(Record):
             times=flags[1],
             width=_whole(fields, "width", 2, MAX_WIDTH),
         )
+
+
+_parsed: "dict[str, ViewSpec]" = {}
+"""Views by what was parsed: all layers of a process have those of their site."""
+_MOST_PARSED = 100
 
 
 def _object(value: object, what: str) -> "dict[str, Any]":

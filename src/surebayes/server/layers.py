@@ -6,23 +6,31 @@ import contextlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from surebayes.errors import StoreError
+from surebayes.errors import Busy, StoreError
 from surebayes.filter.base import stamp_of
 from surebayes.filter.filter import Filter
 from surebayes.filter.new_folder import remove_unused
 from surebayes.filter.persons import Persons, folder_of, has_layer
+from surebayes.filter.store.journal_file import NAME as JOURNAL
+
+Answer = TypeVar("Answer")
+_ATTEMPTS = 5
+"""Attempts at work on a layer that is deleted again and again."""
+
+_NOWHERE = (0, 0)
 
 
 @dataclass(slots=True)
 class _Open:
-    """An open layer, its users, and the identity of its folder."""
+    """An open layer, its users, and its identity on disk."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     layer: Filter | None = None
-    folder: tuple[int, int] = (0, 0)
+    place: tuple[int, int] = _NOWHERE
     users: int = 0
     gone: bool = False
 
@@ -62,17 +70,23 @@ class OpenLayers:
         make : bool
             Whether to create a missing layer.
         """
+        with self._opened(name, make) as (layer, _):
+            yield layer
+
+    @contextlib.contextmanager
+    def _opened(self, name: str, make: bool) -> Iterator[tuple[Filter, tuple[int, int]]]:
+        """Open as `of`; yield the filter, and the layer's identity when it was opened."""
         folder = folder_of(self.persons.users, name)
         if not make and not has_layer(folder):
             self._release(name)
-            yield self.site
+            yield self.site, _NOWHERE
             return
         is_new = not has_layer(folder)
         entry = self._entered(name, folder)
         came_to_nothing = is_new
         try:
             assert entry.layer is not None
-            yield entry.layer
+            yield entry.layer, entry.place
             came_to_nothing = False
         finally:
             with self._lock:
@@ -87,6 +101,34 @@ class OpenLayers:
             self._trim()
             self._follow_site()
 
+    def do(self, name: str, work: Callable[[Filter], Answer], make: bool = False) -> Answer:
+        """Do work on the filter that `of` opens; again if another thread or process deletes the layer.
+
+        Parameters
+        ----------
+        name : str
+            The person, a validated name.
+        work : callable
+            Called with the layer, or with the site's filter.
+        make : bool
+            Whether to create a missing layer.
+        """
+        folder = folder_of(self.persons.users, name)
+        for left in reversed(range(_ATTEMPTS)):
+            is_open = False
+            try:
+                with self._opened(name, make) as (layer, place):
+                    is_open = True
+                    try:
+                        return work(layer)
+                    except (StoreError, OSError):
+                        if not left or layer is self.site or (has_layer(folder) and _place(folder) == place):
+                            raise
+            except (StoreError, OSError) as error:  # perhaps it was deleted while it was opened or made
+                if is_open or not left or isinstance(error, Busy):
+                    raise
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
     def _entered(self, name: str, folder: str) -> _Open:
         while True:
             with self._lock:
@@ -94,14 +136,15 @@ class OpenLayers:
                 self._open.move_to_end(name)
                 entry.users += 1
             with entry.lock:
-                if entry.layer is not None and entry.folder != _place(folder):
+                if entry.layer is not None and (entry.place == _NOWHERE or entry.place != _place(folder)):
                     self._retire(name, entry)
                 if not entry.gone:
                     try:
                         if entry.layer is None:
+                            before = _place(folder)
                             entry.layer = self.persons.layer(name, self.renew)
                             entry.layer.share_memory(self.site)
-                            entry.folder = _place(folder)
+                            entry.place = before if before != _NOWHERE else _place(folder)
                         return entry
                     except BaseException:
                         with self._lock:
@@ -178,10 +221,11 @@ class OpenLayers:
 
 
 def _place(folder: str) -> tuple[int, int]:
+    """Return the identity of a layer: its journal's, which is no other file's while the layer is open."""
     try:
-        status = os.stat(folder)
+        status = os.stat(os.path.join(folder, JOURNAL))
     except FileNotFoundError:
-        return 0, 0
+        return _NOWHERE
     return status.st_dev, status.st_ino
 
 

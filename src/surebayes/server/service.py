@@ -175,6 +175,12 @@ class Service:
             with self.layers.of(person, make) as layer:
                 yield layer
 
+    def with_filter(self, work: Callable[[Filter], Answer], person: str | None = None, make: bool = False) -> Answer:
+        """Do work on the filter that judges for a person; again if somebody deletes the person."""
+        if self.layers is None or not person:
+            return work(self._filter)
+        return self.layers.do(person, work, make)
+
     @contextlib.contextmanager
     def own_filter(self, person: str | None = None) -> Iterator[Filter]:
         """Open a person's layer, or the site's filter without a person; NoModel if the layer is missing."""
@@ -246,17 +252,16 @@ class Service:
             return []
         began = time.perf_counter()
 
-        def judge_all() -> list[Verdict]:
-            with self.filter_of(person) as mine:
-                return [
-                    mine.judge(document, remember=remember and not self._is_test(document), person=person)
-                    for document in documents
-                ]
+        def judge_all(mine: Filter) -> list[Verdict]:
+            return [
+                mine.judge(document, remember=remember and not self._is_test(document), person=person)
+                for document in documents
+            ]
 
         if len(documents) == 1:
-            verdicts = await self._in_time(lambda: self._turns.do(judge_all))
+            verdicts = await self._in_time(lambda: self._turns.do(lambda: self.with_filter(judge_all, person)))
         else:
-            verdicts = await self._run(self._judges, judge_all)
+            verdicts = await self._run(self._judges, lambda: self.with_filter(judge_all, person))
         seconds = time.perf_counter() - began
         self.counters.seconds.labels(listener).observe(seconds / max(len(verdicts), 1))
         for verdict in verdicts:
@@ -293,14 +298,13 @@ class Service:
         if not documents:  # a first lesson would create a layer
             return []
 
-        def teach_all() -> list[str]:
-            with self.filter_of(person, make=True) as mine:
-                return [
-                    mine.teach(document, label, who or person, person=person, remember=not self._is_test(document))
-                    for document in documents
-                ]
+        def teach_all(mine: Filter) -> list[str]:
+            return [
+                mine.teach(document, label, who or person, person=person, remember=not self._is_test(document))
+                for document in documents
+            ]
 
-        outcomes = await self._run(self._teachers, teach_all)
+        outcomes = await self._run(self._teachers, lambda: self.with_filter(teach_all, person, make=True))
         self._count_lessons(outcomes, listener, label, person)
         return outcomes
 

@@ -253,3 +253,59 @@ def test_layers_on_a_layer_share_it_too(site, tmp_path):
         opened[0].move_base(tmp_path / "a")
     for each in opened:
         each.close()
+
+
+def test_people_are_deleted_while_they_teach(site, tmp_path):
+    """By the process that has their layers open, and by another one: no error, and the bound on open layers holds."""
+    users, most, threads, errors, seen = str(tmp_path / "users"), 3, 4, [], []
+    with sb.Filter.open(site) as opened:
+        layers = OpenLayers(Persons(users, str(site)), opened, most)
+
+        actions = {
+            "judge": lambda name, mail: layers.do(name, lambda layer: layer.judge(mail[0])),
+            "teach": lambda name, mail: layers.do(name, lambda layer: layer.teach(*mail), make=True),
+            "delete": lambda name, _: layers.forget(name),
+            "delete elsewhere": lambda name, _: Persons(users).forget(name),
+        }
+
+        def work(number):
+            draw = random.Random(number)
+            for _ in range(50):
+                action = draw.choices(list(actions), (5, 5, 1, 1))[0]
+                try:
+                    actions[action](f"p{draw.randrange(6)}", MAILS[60 + draw.randrange(100)])
+                except Exception as error:
+                    errors.append((action, repr(error)))
+                seen.append(len(layers))
+
+        running = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+        assert errors == []
+        assert max(seen) <= most + threads
+        layers.close()
+    assert Persons(users).partly_deleted() == []
+    for name in Persons(users).names():
+        with sb.Filter.open(tmp_path / "users" / name) as layer:
+            assert layer.problems() == []
+
+
+def test_an_error_without_a_deletion_is_raised_at_once(site, tmp_path):
+    calls = []
+
+    def fail(layer):
+        calls.append(layer)
+        raise BadModel("damaged")
+
+    with sb.Filter.open(site) as opened:
+        layers = OpenLayers(Persons(str(tmp_path / "users"), str(site)), opened, 3)
+        for make in (False, True):
+            with pytest.raises(BadModel, match="damaged"):
+                layers.do("ann", fail, make)
+        layers.do("ann", lambda layer: layer.teach(*MAILS[0]), make=True)
+        with pytest.raises(BadModel, match="damaged"):
+            layers.do("ann", fail)
+        layers.close()
+    assert len(calls) == 3

@@ -184,6 +184,9 @@ def _size(path: str) -> int:
         return 0
 
 
+_PLAIN = frozenset("/-_.~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+
 def quoted(path: str) -> str:
     """Quote a path for a URI.
 
@@ -192,9 +195,9 @@ def quoted(path: str) -> str:
     >>> quoted("/a b/50%?")
     '/a%20b/50%25%3F'
     """
-    plain = b"/-_.~"
-    raw = os.fsencode(path)
-    return "".join(chr(c) if c in plain or (chr(c).isascii() and chr(c).isalnum()) else f"%{c:02X}" for c in raw)
+    if _PLAIN.issuperset(path):
+        return path
+    return "".join([chr(c) if chr(c) in _PLAIN else f"%{c:02X}" for c in os.fsencode(path)])
 
 
 class errors_named:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import resource
 import signal
@@ -29,6 +30,7 @@ LIMIT = 1 << 17
 """Bytes that SPAMD and milter read ahead."""
 OBJECTS = 20_000
 """Allocations between runs of the garbage collector."""
+_ARENA_MAX = -8  # M_ARENA_MAX of mallopt
 
 
 def run(options: Options, sockets: dict[str, list[socket.socket]], ready: Callable[[], Any]) -> None:
@@ -43,6 +45,7 @@ def run(options: Options, sockets: dict[str, list[socket.socket]], ready: Callab
     ready : callable
         Called when all listeners are ready.
     """
+    share_arenas()
     _allow_many_connections()
     log = Log(options.log_level)
     log.take_over("uvicorn", "asyncio")
@@ -55,6 +58,12 @@ def run(options: Options, sockets: dict[str, list[socket.socket]], ready: Callab
     finally:
         log.gather(None)
         service.close()
+
+
+def share_arenas() -> None:
+    """Let all threads allocate from two arenas: each keeps what is freed in it, and layers are opened in any thread."""
+    with contextlib.suppress(OSError, AttributeError):  # not glibc
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
 
 
 def _allow_many_connections() -> None:
