@@ -40,15 +40,13 @@ _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a named pipe would wait for its writer
 
 
-def write_arrays(
-    folder: str, stem: str, arrays: dict[str, np.ndarray], note: dict[str, str] | None = None
-) -> dict[str, Any]:
+def write_arrays(folder: str, stem: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """Write arrays as one safetensors file, flushed; return its entry for the manifest."""
     import numpy as np
     from safetensors.numpy import save
 
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    return write_file(folder, stem, ".safetensors", save(plain, note))
+    return write_file(folder, stem, ".safetensors", save(plain))
 
 
 _quick_sha256: Any = None
@@ -376,11 +374,11 @@ def _arrays(content: bytearray, where: str) -> Iterator[tuple[str, np.ndarray]]:
         yield name, np.frombuffer(content, dtype, count, 8 + length + start).reshape(shape)
 
 
-def remove_others(folder: str, keep: Iterable[str], endings: tuple[str, ...] = _ENDINGS) -> None:
+def remove_others(folder: str, keep: Iterable[str]) -> None:
     """Remove array files that the manifest no longer names, and leftovers of interrupted writers."""
     wanted = {NAME, *keep}
     for name in os.listdir(folder):
-        if name not in wanted and (name.endswith(endings) or name.startswith(_TEMPORARY)):
+        if name not in wanted and (name.endswith(_ENDINGS) or name.startswith(_TEMPORARY)):
             with contextlib.suppress(OSError):  # another user's file in a sticky folder: it only takes space
                 os.unlink(os.path.join(folder, name))
 

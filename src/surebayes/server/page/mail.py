@@ -62,10 +62,10 @@ async def latest_report(visit: Visit) -> dict[str, Any] | None:
     return await visit.service.latest_report(visit.who, visit.person)
 
 
-def _back(visit: Visit, default: str = "/mail") -> str:
+def _back(visit: Visit) -> str:
     """Return the page of a form; its address is checked, to prevent open redirects."""
     named = visit.form.get("back", "")
-    return named if isinstance(named, str) and _BACK.fullmatch(named) else default
+    return named if isinstance(named, str) and _BACK.fullmatch(named) else "/mail"
 
 
 # ---------------------------------------------------------------------- reports
