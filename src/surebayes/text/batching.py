@@ -132,7 +132,41 @@ except ImportError:  # pragma: no cover - scikit-learn before 1.8
         return matrix
 
 
-class KernelMixin:
+class StreamMixin:
+    """Transformers of documents that also take streams; they yield the documents of any input by `_given`."""
+
+    _given: Callable[[Any], Iterator[Any]]
+    transform: Callable[[Any], Any]
+
+    def transform_stream(self, raw_documents: Iterable[Any], chunk: int = 1000) -> Iterator[Any]:
+        """Transform an iterable of any length in bounded memory.
+
+        Parameters
+        ----------
+        raw_documents : iterable
+            Documents; consumed as needed.
+        chunk : int
+            Documents per matrix.
+
+        Yields
+        ------
+        matrix : sparse matrix of at most `chunk` rows
+
+        Examples
+        --------
+        >>> from surebayes import HashingVectorizer
+        >>> stream = (f"message number {i}" for i in range(2500))
+        >>> [rows.shape[0] for rows in HashingVectorizer().transform_stream(stream)]
+        [1000, 1000, 500]
+        """
+        done = 0
+        for documents in chunks_of(self._given(raw_documents), chunk):
+            with places_among(range(done, done + len(documents))):
+                yield self.transform(documents)
+            done += len(documents)
+
+
+class KernelMixin(StreamMixin):
     """Common code of both vectorizers: documents to the kernel, rows back as a matrix."""
 
     # inherited from the scikit-learn base class
@@ -285,33 +319,6 @@ class KernelMixin:
         analyzer: Any = Analyzer
         tokens = analyzer("bytes", low, high, max_bytes=self.max_bytes).tokens
         return lambda document: [token.decode("latin-1") for token in tokens(self._raw_bytes(document))]
-
-    def transform_stream(self, raw_documents: Iterable[Any], chunk: int = 1000) -> Iterator[Any]:
-        """Transform an iterable of any length in bounded memory.
-
-        Parameters
-        ----------
-        raw_documents : iterable
-            Documents; consumed as needed.
-        chunk : int
-            Documents per matrix.
-
-        Yields
-        ------
-        matrix : sparse matrix of at most `chunk` rows
-
-        Examples
-        --------
-        >>> from surebayes import HashingVectorizer
-        >>> stream = (f"message number {i}" for i in range(2500))
-        >>> [rows.shape[0] for rows in HashingVectorizer().transform_stream(stream)]
-        [1000, 1000, 500]
-        """
-        done = 0
-        for documents in chunks_of(self._given(raw_documents), chunk):
-            with places_among(range(done, done + len(documents))):
-                yield self.transform(documents)
-            done += len(documents)
 
 
 EXTRA_CONSTRAINTS: dict[str, list[Any]] = {

@@ -12,11 +12,11 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 
-from surebayes.text.batching import CHUNK, align, chunks_of
+from surebayes.text.batching import CHUNK, StreamMixin, align, chunks_of
 from surebayes.text.documents import documents_in, places_among
 
 
-class Views(TransformerMixin, BaseEstimator):
+class Views(StreamMixin, TransformerMixin, BaseEstimator):
     """Applies several vectorizers in one pass over the documents; each gets a named block of the matrix's columns.
 
     Parameters
@@ -105,7 +105,7 @@ class Views(TransformerMixin, BaseEstimator):
         if not hasattr(self, "vectorizers_"):
             self.vectorizers_ = {name: clone(vectorizer) for name, vectorizer, _ in self._parts()}
         done = 0
-        for chunk in chunks_of(_given(raw_documents), CHUNK):
+        for chunk in chunks_of(self._given(raw_documents), CHUNK):
             for name, _, part in self._parts():
                 with places_among(range(done, done + len(chunk))):
                     self.vectorizers_[name].partial_fit([part(document) for document in chunk])
@@ -127,27 +127,6 @@ class Views(TransformerMixin, BaseEstimator):
         """
         self._check_fitted()
         return _beside(self._pass(self.vectorizers_, raw_documents, fit=False))
-
-    def transform_stream(self, raw_documents: Iterable[Any], chunk: int = 1000) -> Iterator[Any]:
-        """Transform an iterable of any length in bounded memory, `chunk` documents per matrix.
-
-        Parameters
-        ----------
-        raw_documents : iterable
-            Documents; consumed as needed.
-        chunk : int
-            Documents per matrix.
-
-        Yields
-        ------
-        matrix : sparse matrix of at most `chunk` rows
-        """
-        self._check_fitted()
-        done = 0
-        for documents in chunks_of(_given(raw_documents), chunk):
-            with places_among(range(done, done + len(documents))):
-                yield self.transform(documents)
-            done += len(documents)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the terms as "view__term"; for hashed views, the column's number replaces the term.
@@ -203,7 +182,7 @@ class Views(TransformerMixin, BaseEstimator):
 
     def _pass(self, vectorizers: dict[str, Any], raw_documents: Iterable[Any], fit: bool) -> list[Any]:
         """Pass over the documents once, chunk by chunk through each view."""
-        raw_documents = _given(raw_documents)
+        raw_documents = self._given(raw_documents)
         steps = [(part, *vectorizers[name]._steps(fit)) for name, _, part in self._parts()]
         jobs = min(effective_n_jobs(self.n_jobs), len(steps))
         if jobs == 1:
@@ -217,16 +196,15 @@ class Views(TransformerMixin, BaseEstimator):
             self.blocks_[name] = slice(start, start + width)
             start += width
 
+    def _given(self, raw_documents: Any) -> Iterator[Any]:
+        """Yield the documents; each view's part decides whether a missing one is an error."""
+        if isinstance(raw_documents, str):
+            raise ValueError("Iterable over raw text documents expected, string object received.")
+        return documents_in(raw_documents, missing=True)
+
     def _check_fitted(self) -> None:
         if not hasattr(self, "vectorizers_"):
             raise NotFittedError("These Views are not fitted yet: call fit or partial_fit first.")
-
-
-def _given(raw_documents: Any) -> Iterator[Any]:
-    """Yield the documents; each view's part decides whether a missing one is an error."""
-    if isinstance(raw_documents, str):
-        raise ValueError("Iterable over raw text documents expected, string object received.")
-    return documents_in(raw_documents, missing=True)
 
 
 def _go_through(steps: list[Any], raw_documents: Iterable[Any], each: Callable[..., Iterable[Any]]) -> list[Any]:
