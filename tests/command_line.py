@@ -102,7 +102,7 @@ def plain(text):
 
 
 def write_mails(folder, n=160, seed=5, **options):
-    """Write invented mails as two folders of files; give the folders."""
+    """Write invented messages as two folders of files; give the folders."""
     raws, labels = synthetic.as_lists(n, seed, **options)
     for label in ("ham", "spam"):
         place = Path(folder, label)

@@ -141,7 +141,7 @@ HEADER_NAMES = (
 
 
 def raw_mails(fields, bodies):
-    """Mails of these fields, and of bodies, fields and a few odd bytes; lines end in one way or the other."""
+    """Messages of these fields, and of bodies, fields and a few odd bytes; lines end in one way or the other."""
     return st.builds(
         lambda head, body, end: b"".join(field + end for field in head) + end + b"".join(body),
         st.lists(st.sampled_from(fields), max_size=5),

@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items):
 
 
 def _mails():
-    """Return real mail in the order of time where there is some, else invented mail: mails and labels."""
+    """Return real mail in the order of time where there is some, else invented mail: messages and labels."""
     folder = os.environ.get("SUREBAYES_DATA")
     if folder and "spamassassin" in corpora.available(folder):
         corpus = corpora.load("spamassassin", folder)
@@ -37,7 +37,7 @@ def _mails():
 
 @pytest.fixture(scope="session")
 def mails():
-    """Mails that the filter has not seen, with their labels."""
+    """Messages that the filter has not seen, with their labels."""
     raws, labels = _mails()
     return list(zip(raws, labels))[1400:1700]
 
@@ -80,7 +80,7 @@ def guarded(prepared, tmp_path_factory):
 
 @pytest.fixture
 def peopled(prepared, mails, tmp_path):
-    """A server with persons and tokens: Ann has taught two mails, and has asked about one more."""
+    """A server with people and tokens: Ann has taught two messages, and has asked about one more."""
     tokens = tmp_path / "tokens"
     lines = [f"{hashlib.sha256(token.encode()).hexdigest()} {role}\n" for token, role in TOKENS.items()]
     lines.append(f"{hashlib.sha256(b'ann').hexdigest()} teach ann\n")

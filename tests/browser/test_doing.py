@@ -97,7 +97,7 @@ def test_using_a_threshold_asks_and_calibrates(site, look, scripts):
     assert made.threshold == pytest.approx(wanted, abs=0.006)
 
 
-# ---------------------------------------------------------------------- a mail
+# ---------------------------------------------------------------------- a message
 
 
 @pytest.mark.parametrize("scripts", [True, False])
@@ -299,7 +299,7 @@ def test_a_label_is_cleared(site, look):
     assert truth_of(site, number) is None
 
 
-# ---------------------------------------------------------------------- persons
+# ---------------------------------------------------------------------- people
 
 
 @pytest.mark.parametrize("scripts", [True, False])

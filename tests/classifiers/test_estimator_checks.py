@@ -152,7 +152,7 @@ def assert_same(ours, theirs):
 @pytest.mark.filterwarnings("ignore:Most of these documents have no mail header")
 @pytest.mark.parametrize("estimator", settings(TEXT))
 def test_what_scikit_learn_has_no_checks_of_for_text(estimator):
-    """Its manners: parameters are kept, a fit starts anew, copies are equal, mistakes are found."""
+    """Its manners: parameters are kept, a fit starts again, copies are equal, mistakes are found."""
     fresh = clone(estimator)
     if "Hashing" not in type(fresh).__name__:  # which learns nothing
         with pytest.raises(NotFittedError):

@@ -155,7 +155,7 @@ def test_a_fold_remembers_the_last_few_products_by_what_was_multiplied(monkeypat
     np.testing.assert_allclose(fold._sized("count", 2, weights[0]), rows**2 @ weights[0])
     np.testing.assert_allclose(fold._sized("binary", 1, weights[0]), (rows > 0) @ weights[0])
     changed = weights[0]
-    changed[3] += 1.0  # what was remembered is not what the caller goes on with
+    changed[3] += 1.0  # what was remembered is not what the caller continues with
     np.testing.assert_allclose(fold._sized("count", 1, changed), rows @ changed)
     monkeypatch.setattr("surebayes.classifiers.tuning_counts.MEMORY", MEMORY >> 20)
     assert fold._sized("count", 1, changed * 2.0) is not fold._sized("count", 1, changed * 2.0)

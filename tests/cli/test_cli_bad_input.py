@@ -327,7 +327,7 @@ ESCAPES = "\x1b[31m\x07\x9b2J\u202e"
 
 
 def marked(folder, tmp_path):
-    """Copy mails into a folder of an evil name, each with a score of another filter, and escapes beside it."""
+    """Copy messages into a folder of an evil name, each with a score of another filter, and escapes next to it."""
     copies = tmp_path / f"{folder.name}{ESCAPES}"
     copies.mkdir()
     for k, path in enumerate(sorted(folder.iterdir())):
@@ -337,7 +337,7 @@ def marked(folder, tmp_path):
 
 
 def test_control_characters_are_shown_not_sent(run, mine, mails, tmp_path):
-    """Names of files and classes come from whoever sends mail, and must not steer the terminal."""
+    """Names of files and classes come from whoever sends mail, and must not control the terminal."""
     evil = tmp_path / f"mail{ESCAPES}\n.eml"
     evil.write_bytes(sorted(mails[0].iterdir())[0].read_bytes())
     folder = tmp_path / f"box{ESCAPES}"

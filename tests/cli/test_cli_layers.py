@@ -1,4 +1,4 @@
-"""Commands for layers and persons: --base, --users and --user, rebase, merge, doctor."""
+"""Commands for layers and people: --base, --users and --user, rebase, merge, doctor."""
 
 import io
 import json

@@ -21,7 +21,7 @@ pytestmark = as_root
 
 @pytest.fixture(scope="module")
 def place():
-    """A place where everybody can get to, with mails that everybody can read."""
+    """A place where everybody can get to, with messages that everybody can read."""
     with tempfile.TemporaryDirectory() as name:
         os.chmod(name, 0o755)
         write_mails(Path(name, "mails"), 120)
@@ -147,7 +147,7 @@ def test_who_may_not_read_is_told_so(place, warm):
 
 
 def filtered(folder, raw):
-    """What `surebayes filter` makes of a mail."""
+    """What `surebayes filter` makes of a message."""
     before = sys.stdin, sys.stdout
     out = io.BytesIO()
     sys.stdin, sys.stdout = SimpleNamespace(buffer=io.BytesIO(raw)), SimpleNamespace(buffer=out)

@@ -1,4 +1,4 @@
-"""`surebayes users`, and `doctor --all`: persons listed, shown, backed up, restored and deleted by command."""
+"""`surebayes users`, and `doctor --all`: people listed, shown, backed up, restored and deleted by command."""
 
 import json
 import os

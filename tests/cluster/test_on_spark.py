@@ -1,4 +1,4 @@
-"""Fits and scores on a Spark of two executors, each a process of its own: what one machine makes, to the last byte."""
+"""Fits and scores on a Spark of two executors, each a separate process: what one machine makes, to the last byte."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Compressed mailboxes, mails and tables are read as what is in them."""
+"""Compressed mailboxes, messages and tables are read as what is in them."""
 
 import bz2
 import contextlib

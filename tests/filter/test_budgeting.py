@@ -63,7 +63,7 @@ def test_rescues_are_alarms_and_a_spent_budget_is_mute(mine):
     debt = mine.budgets()["spam"]["debt"]
     mine.forget(SPAM[100])
     mine.rollback(1)
-    assert mine.budgets()["spam"]["debt"] == debt  # what is forgotten was an alarm all the same
+    assert mine.budgets()["spam"]["debt"] == debt  # what is forgotten was an alarm nevertheless
     assert [row["kind"] for row in mine.alarms(4)] == ["paid", "alarm", "alarm", "terms"]
     assert mine.alarms(2)[1]["who"] == "ann"
 

@@ -93,7 +93,7 @@ def survive(path, kills, longest):
                 known[int(words[1])] = words[2]
                 done += 1
         open_end = output and output[-1][0] == "begin" and (int(output[-1][1]), output[-1][2])
-        Model.open(str(path)).scores(MAILS[0][0])  # whoever judges meanwhile sees a whole model
+        Model.open(str(path)).scores(MAILS[0][0])  # whoever judges in the meantime sees a whole model
         with sb.Filter.open(path) as mine:
             messages = mine._session.reading(refresh=True).messages()
             for i, fingerprint in enumerate(fingerprints):
@@ -285,4 +285,4 @@ def test_a_journal_that_is_missing(tmp_path):
     (tmp_path / "f" / "journal.sqlite").unlink()
     with pytest.raises(StoreError, match="missing"):
         sb.Filter.open(tmp_path / "f")
-    Model.open(str(tmp_path / "f")).scores(MAILS[0][0])  # mail is judged all the same
+    Model.open(str(tmp_path / "f")).scores(MAILS[0][0])  # mail is judged nevertheless

@@ -62,7 +62,7 @@ def taught(path, mails, **options):
 
 
 def opinions(mine):
-    """What every expert says of some mails."""
+    """What every expert says of some messages."""
     state = mine._session.loaded_state()
     return [list(state.scored(state.features_of(raw)).opinions) for raw, _ in MAILS[:8]]
 
@@ -1013,7 +1013,7 @@ def test_to_erase_what_nobody_knows_changes_nothing(tmp_path):
         mine.teach(b"Subject: pills\n\ncheap pills", "spam")
     with sb.Filter.create(layer, base=base) as own:
         own.teach(b"Subject: mine\n\nmine", "ham")
-    with sb.Filter.open(base) as mine:  # weighed anew: the next lesson of the layer drops its old steps
+    with sb.Filter.open(base) as mine:  # weighed again: the next lesson of the layer drops its old steps
         with mine._session.transaction() as txn:
             txn.weights()
         mine.absorb()

@@ -1,4 +1,4 @@
-"""Backups of personal layers: incremental, continued after a kill, consistent while persons are taught."""
+"""Backups of personal layers: incremental, continued after a kill, consistent while people are taught."""
 
 import os
 import random
@@ -304,7 +304,7 @@ def test_a_killed_run_leaves_whole_archives_and_layers_and_the_next_continues(si
 
 
 class Backups(RuleBasedStateMachine):
-    """Persons that are taught, forgotten, backed up and restored in any order, beside a dictionary of lessons."""
+    """People that are taught, forgotten, backed up and restored in any order, beside a dictionary of lessons."""
 
     site = ""
 

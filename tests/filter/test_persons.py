@@ -1,4 +1,4 @@
-"""Names of persons: taken as they are, or not at all."""
+"""Names of people: taken as they are, or not at all."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a promise rests on: documents that were never learnt, whatever users teach and train meanwhile."""
+"""What a promise rests on: documents that were never learnt, whatever users teach and train in the meantime."""
 
 import shutil
 import tempfile
@@ -305,7 +305,7 @@ def test_copying_over_a_live_folder_ends_no_judge(tmp_path):
 
 
 def test_copies_of_a_mail_count_once(tmp_path):
-    """Before, a campaign that came fifty times counted as fifty good mails."""
+    """Before, a campaign that came fifty times counted as fifty good messages."""
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
         mine.train(MAILS[:100], reserve=0)
         campaign = b"Subject: news of the club\n\nThe hall is closed on Monday, we meet at the lake at nine instead.\n"
@@ -354,7 +354,7 @@ def test_an_anytime_promise_is_kept_repeated_and_falls_with_more_documents(tmp_p
 
 @pytest.fixture(scope="module")
 def certified(tmp_path_factory):
-    """A filter of several experts with a promise, some mails that it knows and some that are new."""
+    """A filter of several experts with a promise, some messages that it knows and some that are new."""
     folder = tmp_path_factory.mktemp("certified") / "f"
     with sb.Filter.create(folder, model="pool", width=2**10) as made:
         made.train(MAILS[:100], reserve=0.5)

@@ -21,7 +21,7 @@ GIVEN = [*MAILS[:90], MAILS[3], (MAILS[7][0], "ham"), (MAILS[7][0], "spam")]
 
 
 def trained(path, monkeypatch, fewest, mails=GIVEN, journal=False, **options):
-    """Return a filter that has learnt these mails, whether it counted them at once, and what it said of it."""
+    """Return a filter that has learnt these messages, whether it counted them at once, and what it said of it."""
     calls = []
     count_first = training.count_first
     monkeypatch.setattr(training, "FEWEST", fewest)

@@ -20,7 +20,7 @@ WORDS = ("--views", "words", "--width", "4096", "--reserve", "0.2", "--json")
 
 @pytest.fixture(scope="module")
 def halves(tmp_path_factory):
-    """Two disjoint sets of mails, each as (folder of ham, folder of spam)."""
+    """Two disjoint sets of messages, each as (folder of ham, folder of spam)."""
     return [write_mails(tmp_path_factory.mktemp("mails") / str(i), 80, first=1000 * i) for i in range(2)]
 
 
@@ -203,7 +203,7 @@ def test_a_training_that_was_cut_short_ends_as_it_would_have(
 
 @pytest.mark.parametrize("others", [0, 9])
 def test_a_training_is_killed_before_the_experts_are_weighed(others, tmp_path):
-    """By a signal; other mails that come next are lessons, and the same mails mend it."""
+    """By a signal; other messages that come next are lessons, and the same messages repair it."""
     program = """
 import os, signal, sys
 import surebayes as sb

@@ -27,7 +27,7 @@ def test_the_line_before_a_mail_changes_nothing(mine, tmp_path):
     for number, (raw, _) in enumerate(MAILS[50:]):
         expected = mine.judge(raw)
         mbox, single = tmp_path / f"{number}.mbox", tmp_path / f"{number}.eml"
-        for path in (mbox, single):  # a mailbox has a blank line after each mail
+        for path in (mbox, single):  # a mailbox has a blank line after each message
             path.write_bytes(LINE + raw + b"\n")
         (cut,) = Source(mbox, "x", "mbox")
         (whole,) = Source(single, "x", "file")

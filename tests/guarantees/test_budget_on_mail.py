@@ -34,7 +34,7 @@ def test_a_hostile_turn_stays_within_the_bound_and_recall_comes_back(benchmark, 
         assert run.worst_stretch <= benchmark.BURST + run.in_flight + 1e-6
     run = benchmark.Run(y, turned, 0.02, "told", start)
     place = np.arange(start, len(y))
-    paid = during[-1] + 2 * round(benchmark.BURST / 0.02) + 1  # half of the mails are good and pay
+    paid = during[-1] + 2 * round(benchmark.BURST / 0.02) + 1  # half of the messages are good and pay
     assert run.flagged[run.y & (place < during[0])].mean() > 0.97
     assert run.flagged[run.y & (place >= during[0] + 50) & (place <= during[-1])].mean() < 0.6
     assert run.flagged[run.y & (place > paid)].mean() > 0.97

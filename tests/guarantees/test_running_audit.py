@@ -114,7 +114,7 @@ def test_bad_confidence(confidence):
         sb.AlarmAudit(confidence)
 
 
-# ---------------------------------------------------------------------- several processes, truths told twice
+# ---------------------------------------------------------------------- several processes, correct labels told twice
 
 
 @given(

@@ -1,4 +1,4 @@
-"""A mail system on loopback in a folder of its own: postfix, spamass-milter, dovecot, as root, without systemd."""
+"""A mail system on loopback in a separate folder: postfix, spamass-milter, dovecot, as root, without systemd."""
 
 import contextlib
 import imaplib
@@ -212,7 +212,7 @@ virtual_mailbox_limit = 0
             wait_for_port(self.ports[name])
 
     def send(self, listener, recipient, mail):
-        """Send a mail with swaks."""
+        """Send a message with swaks."""
         path = self.folder / "to-send"
         path.write_bytes(mail.replace(b"\r\n", b"\n"))
         done = subprocess.run(

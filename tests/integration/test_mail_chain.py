@@ -1,4 +1,4 @@
-"""The whole way: swaks, postfix, milters, dovecot, Junk, a user who moves a mail, a lesson, another verdict."""
+"""The whole way: swaks, postfix, milters, dovecot, Junk, a user who moves a message, a lesson, another verdict."""
 
 import re
 from pathlib import Path
@@ -36,7 +36,7 @@ def chain(program, trained, tmp_path_factory):
 
 
 def found(client, mailbox):
-    """Return the mails of a mailbox."""
+    """Return the messages of a mailbox."""
     if client.select(mailbox)[0] != "OK":
         return []
     numbers = client.search(None, "ALL")[1][0].split()
@@ -155,7 +155,7 @@ def test_the_after_queue_script(chain, mails, tmp_path):
     assert (tmp_path / "words").read_text() == "-f a@b -- c@d\n"
     assert b"X-Spam-Flag: YES" in (tmp_path / "mail").read_bytes()
     large = mails["spam"] + b"filling " * 2**17
-    for most, tagged in (("67108864", True), ("1000000", False)):  # what the server would refuse goes on as it came
+    for most, tagged in (("67108864", True), ("1000000", False)):  # what the server would refuse continues as it came
         shipped = {"PATH": "/usr/bin:/bin", "SENDMAIL": str(sendmail), "MOST": most}
         shipped["SPAMC"] = _shipped_spamc(script).replace("/run/surebayes", str(chain.folder))
         assert subprocess.run([script, "-f", "a@b"], input=large, env=shipped, timeout=60).returncode == 0

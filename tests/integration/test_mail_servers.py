@@ -147,7 +147,7 @@ def test_delivery_agents(program, home, mails, agent):
     junk, inbox = list((home / "Maildir/.Junk/new").iterdir()), list((home / "Maildir/new").iterdir())
     assert len(junk) == len(inbox) == 1
     assert b"X-Spam-Flag: YES" in junk[0].read_bytes()
-    shutil.rmtree(home / "mail-filter")  # without a filter the mail arrives all the same
+    shutil.rmtree(home / "mail-filter")  # without a filter the mail arrives nevertheless
     assert deliver(words, home, mails["spam"]).returncode == 0
     assert len(list((home / "Maildir/new").iterdir())) == 2
 

@@ -17,7 +17,7 @@ TOOL = Path(__file__).parents[2] / "fuzz" / "recorded_calls.py"
 
 
 def test_no_altered_call_of_any_entry_point_crashes(tmp_path):
-    """In a process of its own, which may end by a signal; its last call says which one did it."""
+    """In a separate process, which may end by a signal; its last call says which one did it."""
     last = tmp_path / "last"
     done = subprocess.run(
         [sys.executable, str(TOOL), "--calls", "8000", "--seed", "3"],

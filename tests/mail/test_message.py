@@ -806,7 +806,7 @@ def test_what_fuzzing_found():
             check(read_message(raw, limits=limits, keep_hidden=True, alt_text=True, link_targets=True))
 
 
-# ---- copies of one mail
+# ---- copies of one message
 
 
 @pytest.mark.parametrize("line", [b"From a@b Mon Jan  1 00:00:00 2024", b">From a@b Mon Jan  1 00:00:00 2024"])

@@ -1,4 +1,4 @@
-"""Mails that belong together: copies, campaigns, threads, senders."""
+"""Messages that belong together: copies, campaigns, threads, senders."""
 
 import pytest
 

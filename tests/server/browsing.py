@@ -1,4 +1,4 @@
-"""A browser without a screen: requests to the application in this process, with cookies, one after the other."""
+"""A browser without a screen: requests to the application in this process, with cookies, one by one."""
 
 import asyncio
 import re

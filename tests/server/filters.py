@@ -1,4 +1,4 @@
-"""A trained filter and mails that it has not seen, for tests of the server."""
+"""A trained filter and messages that it has not seen, for tests of the server."""
 
 import pytest
 

@@ -28,7 +28,7 @@ class MailServer:
         return body[:1], body[1:]
 
     def deliver(self, mail):
-        """Send a mail; return the packets at its end."""
+        """Send a message; return the packets at its end."""
         head, _, body = mail.replace(b"\r\n", b"\n").partition(b"\n\n")
         for field in head.replace(b"\n\t", b" ").replace(b"\n ", b" ").split(b"\n"):
             name, _, value = field.partition(b":")

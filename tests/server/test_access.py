@@ -92,7 +92,7 @@ class Edits(RuleBasedStateMachine):
 
     @rule(wrong=st.sampled_from([*WRONG, *VOID]), first=st.booleans())
     def a_line_elsewhere(self, wrong, first):
-        """A typo, or nothing at all, takes nothing from the lines beside it."""
+        """A typo, or nothing at all, takes nothing from the lines next to it."""
         text = b"".join(self.lines.values())
         self.granted = {token: row.split()[1].decode() for token, row in self.lines.items()}
         self.write(wrong + text if first else text + wrong)

@@ -50,7 +50,7 @@ def parsed(mail):
 
 
 def everywhere(server, folder, mail, user="ann"):
-    """Return the fields that each way in gives a mail."""
+    """Return the fields that each way in gives a message."""
     words = [*SCRIPT, "filter", "-m", str(folder), "--users", str(folder.parent / "users"), "--user", user]
     done = subprocess.run(words, input=mail, capture_output=True, env=clean_environment(), timeout=60)
     yield "filter", parsed(done.stdout)

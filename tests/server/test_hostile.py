@@ -295,7 +295,7 @@ def test_rate(folder, mails):
 
 
 def test_no_room_on_the_disk(folder, mails):
-    """A lesson that can't be written is refused, and judging goes on; with room again it is taken."""
+    """A lesson that can't be written is refused, and judging continues; with room again it is taken."""
     with Server(folder, listeners=("http", "spamd")) as server, server.http() as client:
         teach = {"content": mails["ham"], "headers": MAIL}
         assert client.post("/v1/learn?as=ham", **teach).json() == {"outcome": "learnt"}

@@ -1,4 +1,4 @@
-"""Persons on the server: each has a layer, made at the first lesson, used by every listener, and forgotten whole."""
+"""People on the server: each has a layer, made at the first lesson, used by every listener, and forgotten whole."""
 
 import hashlib
 import os

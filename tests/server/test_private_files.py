@@ -20,7 +20,7 @@ def masked(request):
 
 @pytest.mark.parametrize("masked", [0o000, 0o022], indirect=True, ids=oct)
 def test_a_server_writes_for_the_owner_alone(tmp_path, mails, masked):
-    """Verdicts, lessons, persons' filters, and the folder as it is while the server runs."""
+    """Verdicts, lessons, people's filters, and the folder as it is while the server runs."""
     site, users, mail = tmp_path / "site", tmp_path / "users", mails["ham"]
     with sb.Filter.create(site, model="words") as made:
         made.train([(mail, "ham"), (mails["spam"], "spam")], reserve=0)

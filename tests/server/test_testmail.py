@@ -1,4 +1,4 @@
-"""The signed mail of `surebayes doctor --mail`: the signature is believed, nothing else in a mail."""
+"""The signed mail of `surebayes doctor --mail`: the signature is believed, nothing else in a message."""
 
 import ast
 import asyncio
@@ -71,7 +71,7 @@ def constants():
 
 
 def mails_of_constants(spam):
-    """Mails judged to be spam that have constants of the sources wherever a program might look for them."""
+    """Messages judged to be spam that have constants of the sources wherever a program might look for them."""
     every = constants()
     for start in range(0, len(every), A_MAIL):
         some = every[start : start + A_MAIL]

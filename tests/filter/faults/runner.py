@@ -333,7 +333,7 @@ class Compact(Upkeep):
 
 
 class Rebuild(Upkeep):
-    """Counted anew from the journal."""
+    """Counted again from the journal."""
 
     def act(self, place, pipe):
         sb.Filter.rebuild(place / "f")
@@ -419,7 +419,7 @@ SCENARIOS = {
 
 
 def run(scenario, place, arm):
-    """Carry a scenario out in a process of its own; return how it ended, what it said, and how many operations."""
+    """Carry a scenario out in a separate process; return how it ended, what it said, and how many operations."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -547,7 +547,7 @@ def lose_power(scenario, step):
                 shutil.rmtree(place)
                 place.mkdir()
                 for path, content in disk.after_power_loss(keeps_names).items():
-                    if not path.endswith("-shm"):  # made anew by whoever comes first after a start
+                    if not path.endswith("-shm"):  # made again by whoever comes first after a start
                         os.makedirs(os.path.dirname(path), exist_ok=True)
                         pathlib.Path(path).write_bytes(content)
                 points += 1

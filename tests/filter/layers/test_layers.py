@@ -478,7 +478,7 @@ def test_layers_that_stand_too_deep_are_refused(site, tmp_path):
         sb.Filter.create(tmp_path / "deep", base=below)
 
 
-# ---------------------------------------------------------------------- persons
+# ---------------------------------------------------------------------- people
 
 
 def test_a_person_gets_a_layer_at_the_first_lesson(site, tmp_path):

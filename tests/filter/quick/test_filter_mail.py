@@ -1,4 +1,4 @@
-"""`surebayes filter`: small, fast, the same scores as the Filter's, and never a mail lost."""
+"""`surebayes filter`: small, fast, the same scores as the Filter's, and never a message lost."""
 
 import io
 import os

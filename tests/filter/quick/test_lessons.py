@@ -1,4 +1,4 @@
-"""One lesson costs one lesson: stacks of tables, lean commands, content in the journal, erasing and counting anew."""
+"""One lesson costs one lesson: stacks of tables, lean commands, content in the journal, erasing and counting again."""
 
 import glob
 import json

@@ -84,7 +84,7 @@ def test_waiting_lessons_survive_the_process(two, server, url):
 
 
 def test_a_lesson_is_counted_once_whatever_is_sent_again(two, server, monkeypatch):
-    """The host dies after the commit, before it removes the lesson; another host forgets it meanwhile."""
+    """The host dies after the commit, before it removes the lesson; another host forgets it in the meantime."""
     a, b = two
     server.stop()
     a.teach(MAILS[60][0], "ham")

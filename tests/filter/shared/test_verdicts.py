@@ -68,7 +68,7 @@ def assert_one(*filters):
 
 
 def flagged(one, raw):
-    """Judge a mail, and make its verdict a potential alarm, whatever the model says."""
+    """Judge a message, and make its verdict a potential alarm, whatever the model says."""
     one.judge(raw)
     memory = one._recorder.memory
     with memory.lock, memory.database.writing():

@@ -1,4 +1,4 @@
-"""What went through a filter day by day, and truths held against its promise."""
+"""What went through a filter day by day, and correct labels held against its promise."""
 
 import threading
 import time
@@ -54,7 +54,7 @@ def test_alarms_are_evidence(mine):
     mine.remember(always=True)
     mine.calibrate(0.05)
     flagged = [raw for raw, label in mine.later if label == "spam"]
-    for raw in flagged:  # mails that are called spam, and their owner says that they aren't
+    for raw in flagged:  # messages that are called spam, and their owner says that they aren't
         verdict = mine.judge(raw)
         if verdict.label == "spam":
             row = next(row.id for row in mine.remembered(limit=1000) if row.fingerprint == verdict.fingerprint)
@@ -142,7 +142,7 @@ def test_the_latest_truths_are_looked_at(mine, monkeypatch):
     assert mine.drift()["seen"] == 30
     tell_all(mine, judged[40:], "ham")
     mine.drift()
-    found = mine.drift()  # more than twice as many: begun anew with the latest
+    found = mine.drift()  # more than twice as many: begun again with the latest
     assert found["seen"] == 20
     assert found["errors"] == sum(verdict.label == "spam" for verdict in judged[50:70])
 

@@ -119,12 +119,12 @@ def test_an_adversary_who_knows_the_rule_comes_within_one_alarm_and_never_passes
 
 
 def test_the_file_follows_the_rules_of_a_threshold_in_memory(tmp_path):
-    """The same truths give the threshold of `PrequentialThreshold`, lifted by the debt of `AlarmBudget`."""
+    """The same correct labels give the threshold of `PrequentialThreshold`, lifted by the debt of `AlarmBudget`."""
     draw = random.Random(3)
     memory = begun(tmp_path, 0.02, 3, negatives=(), positives=())
     budget, calibration = AlarmBudget(0.02, 3), PrequentialThreshold(0.02, ledger.CONFIDENCE)
     ask(memory, "first", LOW)
-    memory.record_label("first", "ham")  # the first truth told shows that truths are told
+    memory.record_label("first", "ham")  # the first truth told shows that correct labels are told
     budget.record(False)
     for i in range(400):
         spam = draw.random() < 0.4
@@ -255,7 +255,7 @@ class Attacked:
 @given(memory_attacks, st.sampled_from((0.01, 0.3)), st.sampled_from((1, 3)))
 @settings(max_examples=120, deadline=None)
 def test_an_attacker_loses_no_alarm_and_pays_nothing_back(stream, rate, burst):
-    """Any order of verdicts and truths, floods beyond the memory, clocks that jump, erasures, restarts."""
+    """Any order of verdicts and correct labels, floods beyond the memory, clocks that jump, erasures, restarts."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(verdict_memory, "_TRIM_EVERY", 2)
         attacked = Attacked(folder, rate, burst)
@@ -406,7 +406,7 @@ def test_a_document_counts_once_however_often_it_is_judged_and_told(tmp_path):
     memory.record_label("x", "ham")
     assert state_of(memory).negatives == 1  # nor does a known document pay twice
     assert ask(memory, "x") == "spam"
-    assert memory.record_label("x", "ham").alarm  # flagged anew after it was rescued: another alarm
+    assert memory.record_label("x", "ham").alarm  # flagged again after it was rescued: another alarm
     assert state_of(memory).alarms == 2
 
 
@@ -499,7 +499,7 @@ def test_who_tells_mistakes_only_does_not_move_the_threshold(tmp_path):
         ask(memory, f"x{i}", [8.0 + i])
         memory.record_label(f"x{i}", "ham")
     assert ledger.base_threshold(memory.database, "spam") == base
-    for i in range(40):  # now truths of quiet documents come too
+    for i in range(40):  # now correct labels of quiet documents come too
         ask(memory, f"y{i}", [1.5])
         memory.record_label(f"y{i}", "ham")
     assert ledger.base_threshold(memory.database, "spam") > base

@@ -17,7 +17,7 @@ OPERATIONS = [
 
 @pytest.fixture(scope="module")
 def server(trained, tmp_path_factory):
-    """A server with persons, one of whom has been taught, and with verdicts that are remembered."""
+    """A server with people, one of whom has been taught, and with verdicts that are remembered."""
     place = tmp_path_factory.mktemp("served")
     folder = shutil.copytree(trained, place / "filter")
     with Server(folder, "--users", place / "users", listeners=("http",)) as running, running.http() as client:

@@ -120,7 +120,7 @@ def test_actions(folder, mails, action, ending, has):
 
 
 def controls(data):
-    """Return what would steer a terminal, or go on as another header field."""
+    """Return what would control a terminal, or go on as another header field."""
     return [c for c in data.decode("utf-8", "surrogateescape") if not c.isprintable() and c != "\0"]
 
 

@@ -229,7 +229,7 @@ def test_tell(server, mails):
     assert b"76 Bad header line" in server.spamd("TELL", mail, Set="local", Remove="local", Message_class="spam")
     with server.http() as client:
         lessons = client.get("/v1/status").json()["lessons"]
-    assert next(row for row in lessons if row["who"] == "ann")["lessons"] == 3  # learnt, undone and learnt anew
+    assert next(row for row in lessons if row["who"] == "ann")["lessons"] == 3  # learnt, undone and learnt again
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def opened(guarded):
 
 @contextlib.contextmanager
 def only(worker, workers):
-    """Have one of the processes answer alone: the others are stopped meanwhile."""
+    """Have one of the processes answer alone: the others are stopped in the meantime."""
     others = [each for each in workers if each != worker]
     for other in others:
         os.kill(other, signal.SIGSTOP)
@@ -94,7 +94,7 @@ def test_a_session_begins_and_ends_for_all_workers(folder, tmp_path):
         one, two = map(int, children.split())
 
         def ask(method, path, cookies, **form):
-            """A request on a connection of its own."""
+            """A request on a separate connection."""
             with server.http(cookies=cookies) as client:
                 answer = client.request(method, path, data=form or None)
                 return answer, {**cookies, **answer.cookies}

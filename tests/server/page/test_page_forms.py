@@ -72,7 +72,7 @@ def test_without_mail_set_aside_it_says_what_to_do(tmp_path):
     service.close()
 
 
-# ---------------------------------------------------------------------- a mail
+# ---------------------------------------------------------------------- a message
 
 
 def test_a_mail_that_is_pasted_and_one_that_is_a_file_are_explained_alike(browser, service):

@@ -1,4 +1,4 @@
-"""History on the page: labels set and cleared, lessons undone, versions, persons, erasure, other filters."""
+"""History on the page: labels set and cleared, lessons undone, versions, people, erasure, other filters."""
 
 import asyncio
 import hashlib
@@ -287,7 +287,7 @@ def test_versions_differ_and_one_goes_back(browser, service):
     assert browser.send("/learning/versions/rollback", {}).status_code == 422
 
 
-# ---------------------------------------------------------------------- persons
+# ---------------------------------------------------------------------- people
 
 
 def test_persons_are_listed_and_forgotten(browser, service):
