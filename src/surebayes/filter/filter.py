@@ -1129,7 +1129,7 @@ class Filter:
         Plain words are looked up in sender and subject; a text matches at the beginning of a word. ``is:`` takes the
         name of a class (the verdict), reviewed, unreviewed, wrong (the correct label is another one), or unsure
         (unreviewed, the nearest to the threshold first). Times are in UTC. However many verdicts are remembered, a page
-        examines at most 15,000 of them: it may have fewer results than `limit`, and more follow.
+        examines at most 15,000 of them (3,000 with is:unsure): it may have fewer results than `limit`, and more follow.
 
         Parameters
         ----------

@@ -115,6 +115,19 @@ def test_pages_add_up_to_what_the_words_mean(memory, parts, limit, window, rare,
         assert pages(memory, text, limit, person) == matching(memory, text, person)
 
 
+@pytest.mark.parametrize("window", [1, 3, 7, 40])
+@pytest.mark.parametrize("rare", [-1, 10_000])
+@pytest.mark.parametrize(
+    "text", ["", "subject:re", "person:ann", "from:ann is:ham", "since:1h", "person:ben subject:re"]
+)
+def test_pages_of_unsure_verdicts_leave_nothing_out(memory, monkeypatch, text, window, rare):
+    monkeypatch.setattr(search, "WINDOW", window)
+    monkeypatch.setattr(search, "RARE", rare)
+    for words in (text, f"is:unsure {text}"):
+        for limit in (1, 5, 50):
+            assert pages(memory, words, limit) == matching(memory, words)
+
+
 def test_an_index_in_pieces_finds_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(search, "CATCH_UP", 7)  # far from complete at first
     memory = filled(tmp_path)
@@ -139,7 +152,17 @@ def test_a_page_examines_a_bounded_number_of_rows(tmp_path, monkeypatch):
     examined = []
     memory._searches.connection.create_function("begins_in", 2, lambda *_: examined.append(1) or False)
     search.search(memory, parse("subject:re", CLASSES))
-    assert len(examined) <= 50
+    assert 0 < len(examined) <= 50
+    examined.clear()
+    monkeypatch.setattr(search, "SCATTERED", 20)
+    search.search(memory, parse("subject:re is:unsure", CLASSES))
+    assert 0 < len(examined) <= 21
+    monkeypatch.setattr(search, "RARE", 10_000)  # all verdicts of a person who has few are examined, and no others
+    theirs = memory.search(lambda database: database.rows("SELECT count(*) FROM verdicts WHERE person = 'ann'"))[0][0]
+    examined.clear()
+    found = search.search(memory, parse("person:ann is:unsure nobody-has-this-word", CLASSES))
+    assert found.next is None
+    assert len(examined) <= 2 * theirs
     memory.close()
 
 

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 WINDOW = 15_000
 """Rows that a page examines at most."""
+SCATTERED = 3_000
+"""Rows that a page in order of distance to the threshold examines at most: neighbours lie far apart in the file."""
 RARE = 2_000
-"""A word of at most as many verdicts finds them by itself."""
+"""A word or a person with at most as many verdicts finds them without another index."""
 CATCH_UP = 1_000
 """Verdicts that a search adds to the index of words before it looks."""
 INDEXES = {
@@ -133,6 +135,7 @@ class _PagedSearch:
     def __init__(self, database: Database, query: Query, limit: int) -> None:
         self.database, self.query, self.limit = database, query, limit
         self.by_distance = query.unsure
+        self.window = min(WINDOW, SCATTERED) if query.unsure else WINDOW
         self.key = _DISTANCE if self.by_distance else "time"
         self.order = f"{_DISTANCE}, id" if self.by_distance else "time DESC, id DESC"
         self.drivers: list[str] = []
@@ -195,13 +198,21 @@ class _PagedSearch:
     # ---- pages
 
     def page(self, start: tuple[float, int] | None) -> Found:
-        rare = self._rarest_word()
+        rare = self._rarest_word() or self._rare_person()
         stop = None if rare is not None else self._end_of_window(start)
         table = "verdicts"
         if rare is not None:  # CROSS JOIN keeps this order of the loops
-            table = "(SELECT DISTINCT id FROM words WHERE word >= ? AND word < ?) CROSS JOIN verdicts USING (id)"
+            by_word = "DISTINCT id FROM words WHERE word >= ? AND word < ?"
+            ids = by_word if len(rare) == 2 else "id FROM verdicts WHERE person = ?"
+            table = f"(SELECT {ids}) CROSS JOIN verdicts USING (id)"
+        values: list[Any] = [*(rare or ())]
+        if rare is None and self.by_distance:  # no index serves a condition on distance and number together
+            where, first = self._driven(start)
+            ids = f"SELECT id FROM verdicts WHERE {where} ORDER BY {self.order} LIMIT ?"
+            table = f"({ids}) CROSS JOIN verdicts USING (id)"
+            values += [*first, self.window + 1]  # with `stop`
         where = [*self.drivers, *(f"({each})" for each in self.conditions)]
-        values: list[Any] = [*(rare or ()), *self.driver_values, *self.values]
+        values += [*self.driver_values, *self.values]
         for bound, sign in ((start, self._after), (stop, self._upto)):
             if bound is not None:
                 where.append(sign)
@@ -226,17 +237,21 @@ class _PagedSearch:
 
     def _end_of_window(self, start: tuple[float, int] | None) -> tuple[float, int] | None:
         """Return the last row that may be examined; None if the index ends before."""
+        where, values = self._driven(start)
+        query = f"SELECT {self.key}, id FROM verdicts WHERE {where} ORDER BY {self.order} LIMIT 1 OFFSET ?"
+        found = self.database.rows(query, (*values, self.window))
+        return tuple(found[0]) if found else None
+
+    def _driven(self, start: tuple[float, int] | None) -> tuple[str, list[Any]]:
+        """Return the conditions that the index serves, for the rows after `start`, and their values."""
         where, values = [*self.drivers], [*self.driver_values]
         if start is not None:
             where.append(self._after)
             values += start
-        if not where:
-            where.append("1")
-        query = (
-            f"SELECT {self.key}, id FROM verdicts WHERE {' AND '.join(where)} ORDER BY {self.order} LIMIT 1 OFFSET ?"
-        )
-        found = self.database.rows(query, (*values, WINDOW))
-        return tuple(found[0]) if found else None
+            if self.by_distance:
+                where.append(f"{self.key} >= ?")
+                values.append(start[0])
+        return " AND ".join(where) or "1", values
 
     def _rarest_word(self) -> tuple[str, str] | None:
         """Return the range of the rarest word of the query, if it is rare and the index covers all verdicts."""
@@ -250,3 +265,11 @@ class _PagedSearch:
             counted.append((self.database.rows(query, (*ends, RARE + 1))[0][0], ends))
         fewest, ends = min(counted)
         return ends if fewest <= RARE else None
+
+    def _rare_person(self) -> tuple[str] | None:
+        """Return the person of a query in order of distance, if they have few verdicts."""
+        if not (self.by_distance and self.query.people):
+            return None
+        person = self.query.people[0]
+        query = "SELECT count(*) FROM (SELECT 1 FROM verdicts WHERE person = ? LIMIT ?)"
+        return (person,) if self.database.rows(query, (person, RARE + 1))[0][0] <= RARE else None
