@@ -207,8 +207,8 @@ class _PagedSearch:
             table = f"(SELECT {ids}) CROSS JOIN verdicts USING (id)"
         values: list[Any] = [*(rare or ())]
         if rare is None and self.by_distance:  # no index serves a condition on distance and number together
-            where, first = self._driven(start)
-            ids = f"SELECT id FROM verdicts WHERE {where} ORDER BY {self.order} LIMIT ?"
+            driven, first = self._driven(start)
+            ids = f"SELECT id FROM verdicts WHERE {driven} ORDER BY {self.order} LIMIT ?"
             table = f"({ids}) CROSS JOIN verdicts USING (id)"
             values += [*first, self.window + 1]  # with `stop`
         where = [*self.drivers, *(f"({each})" for each in self.conditions)]
