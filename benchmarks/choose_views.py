@@ -326,7 +326,7 @@ def scored(engine: Engine, train: list[Rows], labels: np.ndarray, held: np.ndarr
 
 
 def held_out(case: Case, labels: np.ndarray) -> np.ndarray:
-    """Return which training documents weigh the experts."""
+    """Return which training documents weight the experts."""
     if case.in_order:
         return ViewPool()._latest(labels, range(len(labels)))
     return choosing.held_out(labels, np.ones(len(labels), np.int64))  # they come in a random order
@@ -371,7 +371,7 @@ def weighings() -> dict[str, tuple[float, float, list[float]]]:
 
 
 def weighed(held: np.ndarray, inside: np.ndarray, offset: float, power: float, scaled: list[float]) -> np.ndarray:
-    """Weigh experts by their opinions of held-out documents."""
+    """Weight experts by their opinions of held-out documents."""
     area = np.array([metrics.partial_auc(inside, column) for column in held.T])
     spread = np.sqrt((held[inside].var(0) + held[~inside].var(0)) / 2)
     candidates = [(1 / (1 - area + offset)) ** power / spread**by for by in scaled]
@@ -379,7 +379,7 @@ def weighed(held: np.ndarray, inside: np.ndarray, offset: float, power: float, s
 
 
 def choose_weights() -> int:
-    """Compare the ways to weigh the experts of mail and print the table."""
+    """Compare the ways to weight the experts of mail and print the table."""
     figures: dict[str, dict[str, list]] = {name: {} for name in weighings()}
     for case in mail_cases():
         rows = Engine("mail", MAIL, 2).cut(case.documents)
@@ -516,7 +516,7 @@ def in_turn(case: Case, view: ViewSpec, expert: ExpertSpec, train: list, labels:
 
 
 def choose_folds() -> int:
-    """Compare by which documents experts are weighed, with which second stages, and print the table."""
+    """Compare by which documents experts are weighted, with which second stages, and print the table."""
     sets = fold_sets()
     wanted = list(dict.fromkeys((v, e) for plan in sets.values() for v, experts in plan for e in experts))
     keys = [(name, folds, pull) for name in sets for folds, pulls in FOLD_PULLS.items() for pull in pulls]
@@ -590,7 +590,7 @@ PASS_SPLITS = {"movie_reviews": 6, "sms_spam": 8, "lingspam": 8, "reuters21578":
 
 
 def choose_passes() -> int:
-    """Compare how far machines that are only weighed are fitted."""
+    """Compare how far machines that are only weighted are fitted."""
     views, figures = views_of("pool", "text"), {most: {} for most in (3, 4, 5, 8)}
     for case in stage_cases(PASS_SPLITS):
         rows = Engine("text", views, 2).cut(case.documents)

@@ -9,7 +9,7 @@ Run it (about a minute; mail is SpamAssassin's, else an invented stream):
     python benchmarks/pool.py figures
 
 The second prints how well the pool ranks mail, the first third of each stream training: AUC_0.1 and recall at 0.1%
-false positives, weighed on the latest third, as documents come, and by a filter without reserve.
+false positives, weighted on the latest third, as documents come, and by a filter without reserve.
 
 Both sides read raw mail and run in the same process. The machine is scikit-learn's LinearSVC with C=10 on binary rows
 of the mail's text, scaled to length 1: once with scikit-learn's own vectorizer, once with this library's. Reading mail

@@ -21,7 +21,7 @@ half of one and the second of another, with a label at random, because only the 
 classes: training documents only. Reuters with one topic that has four documents at least, two thirds of each topic
 training; Reuters with all of its 90 topics, two thirds of the texts training, one of several topics once for each; 60
 texts of each newsgroup training, a quarter of the rest judging. Weights of each class by itself, and as the pool
-weighs them.
+weights them.
 
 filters: a random 60% of the texts train, with no document set aside; mean over the classes of the newsgroups.
 """

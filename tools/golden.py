@@ -137,7 +137,7 @@ class Corpus:
 
 
 def represent(row: Vector, weights: Vector, norm: int, steepness: float | None = None) -> Vector:
-    """Weigh a binary row, with a softmax or without (Kolcz & Yih, eqs. (5) and (8)), and divide it by its norm."""
+    """Weight a binary row, with a softmax or without (Kolcz & Yih, eqs. (5) and (8)), and divide it by its norm."""
     values = [weight if count else 0.0 for count, weight in zip(row, weights)]
     if steepness is not None:
         values = [math.exp(steepness * value) if count else 0.0 for count, value in zip(row, values)]
@@ -172,7 +172,7 @@ def discriminant(corpus: Corpus, weights: Vector) -> Vector:
 
 
 def poisson(corpus: Corpus, weights: Vector) -> Vector:
-    """Kim, Seo & Rim, eqs. (7)-(10), tau 1: weighed logarithms of Poisson means."""
+    """Kim, Seo & Rim, eqs. (7)-(10), tau 1: weighted logarithms of Poisson means."""
     width = len(corpus.columns)
     means = []
     for inside in (True, False):

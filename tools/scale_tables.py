@@ -128,7 +128,7 @@ def plan_of_pools(out: Out) -> None:
         ("passes", "2: counts and digests, then the rows of at most 50,000 messages"),
         (
             "CPU",
-            f"{each_less * n / 3600:.0f} hours of one core (weighing the experts costs the first messages more, and is bounded): {each_less * n / 3600 / 64:.1f} hours on 64 cores",
+            f"{each_less * n / 3600:.0f} hours of one core (weighting the experts costs the first messages more, and is bounded): {each_less * n / 3600 / 64:.1f} hours on 64 cores",
         ),
         (
             "model",

@@ -1,4 +1,4 @@
-"""audit: what another filter did with your mail, and what this one would have done."""
+"""audit: comparison of this filter with another one, on your own mail."""
 
 from __future__ import annotations
 

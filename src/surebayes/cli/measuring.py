@@ -247,8 +247,8 @@ def _labelled(
 @click.command(
     cls=Command,
     examples=(
-        ("surebayes tune -m ~/mail-filter", "Weigh each expert by its reliability on held-out messages."),
-        ("surebayes tune -m ~/mail-filter --weights stack", "Weigh experts by a logistic model over their opinions."),
+        ("surebayes tune -m ~/mail-filter", "Weight each expert by its reliability on held-out messages."),
+        ("surebayes tune -m ~/mail-filter --weights stack", "Weight experts by a logistic model over their opinions."),
     ),
 )
 @model_option()

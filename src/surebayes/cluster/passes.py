@@ -241,7 +241,7 @@ class Pass:
     classes: np.ndarray | None = None  # None in the first pass
 
     def nothing(self) -> Answer:
-        """Return the answer of no part."""
+        """Return the answer for no parts."""
         return Answer()
 
     def __call__(self, number: int, source: Any) -> Answer:

@@ -1,6 +1,6 @@
 """Distributed fits of ViewPool, equal to those of one machine bit for bit.
 
-Two passes over the parts: counts and digests of all documents, then the rows of the few that weigh the experts.
+Two passes over the parts: counts and digests of all documents, then the rows of the few that weight the experts.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _countable(reader: str, width: int) -> tuple[ViewSpec, ...]:
 
 
 def _learn(runner: PartsRunner, engine: Engine, how: str, views: tuple[ViewSpec, ...], answer: PoolAnswer) -> None:
-    """Set the counts of a pool, weigh its experts and fit its second stages, as `fit_contents` does with all rows."""
+    """Set the counts of a pool, weight its experts and fit its second stages, as `fit_contents` does with all rows."""
     assert answer.classes is not None
     view_of = [views.index(view.replace(experts=())) for view in engine.views]
     labels, times, have = answer.codes, answer.times, answer.documents
@@ -244,7 +244,7 @@ class _PoolPass(ABC):
     views: tuple[ViewSpec, ...]
 
     def nothing(self) -> PoolAnswer:
-        """Return the answer of no part."""
+        """Return the answer for no parts."""
         return PoolAnswer()
 
     def __call__(self, number: int, source: Any) -> PoolAnswer:

@@ -117,7 +117,7 @@ class Judging:
     empty: ScoreSummary | PositiveCounts
 
     def nothing(self) -> Summarized:
-        """Return the answer of no part."""
+        """Return the answer for no parts."""
         return Summarized(self.empty)
 
     def __call__(self, number: int, source: Any) -> Summarized:

@@ -184,7 +184,7 @@ def _check_same(base: Base, layer: Engine) -> None:
 
 
 def steps_of(layer: Engine, link: BaseLink, base: Base) -> PoolWeights:
-    """Return the steps of the layer's lessons; none if the base was weighed again since."""
+    """Return the steps of the layer's lessons; none if the base was weighted again since."""
     if link.tuned != base.tuned:
         return no_steps(len(layer.contrasts), layer.n_experts)
     return layer.weights

@@ -565,8 +565,8 @@ class Filter:
         If they are at least as many as the filter has learnt before, its experts are weighed as in `ViewPool.fit`: by
         their scores for a third of the documents, chosen by fingerprint, before these are learnt too ("reliability"
         for mail, "stack" for text). Then a text filter's second stages are fitted. Fewer documents are ordinary
-        lessons: each is judged, moves the weights a step, and is learnt; `retune` weighs the experts again. If a
-        training was interrupted before it weighed the experts (`unweighed`), training on the same documents again
+        lessons: each is judged, moves the weights a step, and is learnt; `retune` weights the experts again. If a
+        training was interrupted before it weighted the experts (`unweighed`), training on the same documents again
         gives the result of an uninterrupted one.
 
         Parameters
@@ -621,7 +621,7 @@ class Filter:
             yield document
 
     def retune(self, weights: str | None = None, who: str | None = None) -> dict[str, Any]:
-        """Weigh the experts and fit the second stages again, from the messages in the journal.
+        """Weight the experts and fit the second stages again, from the messages in the journal.
 
         A third of them, chosen by fingerprint, is scored by the model of the remaining two thirds.
 
@@ -952,10 +952,10 @@ class Filter:
         return {"shared": about}
 
     def unweighed(self) -> int:
-        """Return the number of messages learnt by a training that was interrupted before it weighed the experts.
+        """Return the number of messages learnt by a training that was interrupted before it weighted the experts.
 
         0 if they are less than a third of all documents. Train on the same documents again: known ones are skipped, and
-        the experts are weighed as they would have been.
+        the experts are weighted as they would have been.
         """
         with self._session.mutex:
             return tuning.unweighed(self._session.fresh_state(), self._session.journal)
@@ -1958,7 +1958,7 @@ class Filter:
         """Merge two or more filters into a new folder; their order doesn't matter.
 
         A message that several filters know counts once. If their labels disagree, the later lesson counts, then the
-        larger label. Experts are weighed again; there is no certificate until `calibrate`.
+        larger label. Experts are weighted again; there is no certificate until `calibrate`.
 
         Parameters
         ----------

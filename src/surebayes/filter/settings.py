@@ -164,7 +164,7 @@ SETTINGS = _settings(
     Setting("encoding", str, "utf-8", "The encoding of CSV and JSON without a byte order mark."),
     Setting("delimiter", str, None, "The column separator of CSV files. Default: detected from the first line."),
     Setting("who", str, None, options.WHO.about),
-    Setting("weights", str, "auto", "How `tune` weighs experts; auto: by reliability for mail, by a stack for text.",
+    Setting("weights", str, "auto", "How `tune` weights experts; auto: by reliability for mail, by a stack for text.",
             ("auto", "reliability", "stack", "equal"), of_model=True),
     Setting("top", int, 12, "Terms per view that `explain` and `stats` show.", low=1),
     Setting("feedback", str, "immediate", "When `trec` reveals labels.", ("immediate", "delayed", "partial")),

@@ -523,7 +523,7 @@ class State:
             self._missing_columns = [have + n for have, n in zip(self._missing_columns, more)]
 
     def drop_old_steps(self, txn: Transaction) -> None:
-        """Drop the steps of a layer's lessons if its base was weighed again since."""
+        """Drop the steps of a layer's lessons if its base was weighted again since."""
         base_in_use, link = self.base_in_use, self.settings.base
         if base_in_use is None or base_in_use.base is None or link is None or link.tuned == base_in_use.base.tuned:
             return

@@ -61,7 +61,7 @@ def is_reserved(fingerprint: str, share: float) -> bool:
 
 
 class _Training:
-    """One run of `Filter.train`: reading, learning, and weighing the experts.
+    """One run of `Filter.train`: reading, learning, and weighting the experts.
 
     New messages are learnt in the order of their fingerprints, so the order of the input doesn't matter. If there are
     at least as many as the filter knows, the experts are weighed as in `ViewPool.fit`: by their scores for a third of
@@ -69,7 +69,7 @@ class _Training:
     turn. Then the second stages are fitted. Fewer messages are ordinary lessons: each is judged, moves the weights a
     step and is learnt.
 
-    If an earlier training was interrupted before it weighed the experts, its messages are treated as new: repeating
+    If an earlier training was interrupted before it weighted the experts, its messages are treated as new: repeating
     that training gives the result of an uninterrupted one.
     """
 
@@ -93,7 +93,7 @@ class _Training:
     def read(self, documents: Iterable[tuple[bytes | str, str]], spread: Spread) -> None:
         """Cut documents into terms, many per call of the kernel."""
         state, read = self.session.loaded_state(), 0
-        if state.engine.n_experts > 1:  # weighing needs numpy, which loads while documents are read
+        if state.engine.n_experts > 1:  # weighting needs numpy, which loads while documents are read
             threading.Thread(target=__import__, args=("surebayes.pool.fit",), daemon=True).start()
         cut = Reading(state.engine.reader, state.engine.views, self.journal and state.keeps_content, self.journal)
         for rows, messages, kept in spread(cut, _chunks(documents, state.names)):
@@ -121,7 +121,7 @@ class _Training:
             self.unweighed = {f for f in self.known if known[f][:2] == wanted[f] and known[f][2] in rows}
 
     def weighs(self, state: State) -> bool:
-        """Whether the experts are weighed on these messages."""
+        """Whether the experts are weighted on these messages."""
         if not is_weighable(state):
             return False
         mine = len(self.unweighed) + sum(self.is_new(f, label) for f, label in self.spool.labelled())
@@ -243,7 +243,7 @@ class _Training:
             self.progress("learning", self.handled, len(self.spool.places))
 
     def _learn_first(self, txn: Transaction, tail: set[str], weigh: bool) -> bool:
-        """Learn a filter's first messages, and weigh the experts by their scores for a held-out part.
+        """Learn a filter's first messages, and weight the experts by their scores for a held-out part.
 
         Return False, without a change, if another training was faster.
         """
@@ -272,7 +272,7 @@ class _Training:
     def _count_and_fit(
         self, state: State, batches: Sequence[Sequence[Batch]], held_out: Sequence[SpooledGroup], tail: set[str]
     ) -> None:
-        """Count a filter's first messages, and weigh the experts by their opinions without the held-out ones."""
+        """Count a filter's first messages, and weight the experts by their opinions without the held-out ones."""
         from surebayes.filter.fitting import CountedDocuments, OneView, chosen_of, in_memory
         from surebayes.pool.fit import fit, freeze_on
 
@@ -293,9 +293,9 @@ class _Training:
         state.engine.weights = near.weights
 
     def _weigh(self, txn: Transaction, tail: set[str]) -> None:
-        """Weigh the experts on the held-out messages, learn these too, and fit the second stages.
+        """Weight the experts on the held-out messages, learn these too, and fit the second stages.
 
-        If another training has since learnt most of them, it has weighed the experts, and the rest are lessons.
+        If another training has since learnt most of them, it has weighted the experts, and the rest are lessons.
         """
         is_only_training = not self.journal or (txn.state.seq, txn.state.chain) == self.ends_at
         held_out = tail if is_only_training else {f for f in tail if txn.known(f) is None}
@@ -319,9 +319,9 @@ class _Training:
         txn.weights(self.lesson)
 
     def _weigh_in_turns(self, txn: Transaction) -> None:
-        """Weigh the experts on all learnt messages, each third by a model of the rest, and fit the second stages.
+        """Weight the experts on all learnt messages, each third by a model of the rest, and fit the second stages.
 
-        Skipped if another training has since taught the filter more than this one: it has weighed the experts.
+        Skipped if another training has since taught the filter more than this one: it has weighted the experts.
         """
         learnt = self._in_order(txn.state)
         if len(learnt) < max(sum(txn.state.engine.documents) - len(learnt), 1):
@@ -345,7 +345,7 @@ class _Training:
         turns: Sequence[Sequence[int]],
         learn: Callable[[], None] | None = None,
     ) -> None:
-        """Weigh the experts and fit second stages on messages; `learn` learns the held-out ones."""
+        """Weight the experts and fit second stages on messages; `learn` learns the held-out ones."""
         from surebayes.filter.fitting import SpooledDocuments, chosen_of
         from surebayes.pool.fit import fit
 
@@ -447,14 +447,14 @@ def batched(items: Iterable[Item], size: int) -> Iterable[list[Item]]:
         yield batch
 
 
-# ---------------------------------------------------------------------- messages that experts are weighed on
+# ---------------------------------------------------------------------- messages that experts are weighted on
 
 HELD_OUT = 1 / 3
 """The share of messages, chosen by fingerprint, on which the experts are weighed."""
 
 
 def turns_of(engine: Engine, fingerprints: Sequence[str], labels: Sequence[int]) -> list[list[int]]:
-    """Choose the messages on which the experts are weighed: the places of each held-out set.
+    """Choose the messages on which the experts are weighted: the places of each held-out set.
 
     The rule is that of `ViewPool.fit`; the fingerprints are `in_order`.
     """
@@ -468,14 +468,14 @@ def turns_of(engine: Engine, fingerprints: Sequence[str], labels: Sequence[int])
 
 
 def in_order(engine: Engine) -> Callable[[str], str]:
-    """Return the sort key of fingerprints for the order in which `ViewPool.fit` weighs experts."""
+    """Return the sort key of fingerprints for the order in which `ViewPool.fit` weights experts."""
     from surebayes.pool.choosing import name_in_order
 
     return partial(name_in_order, staged=engine.is_held_out_in_turns)
 
 
 def is_weighable(state: State) -> bool:
-    """Whether trainings weigh a filter's experts; a layer has its base's weights, plus steps."""
+    """Whether trainings weight a filter's experts; a layer has its base's weights, plus steps."""
     return state.engine.n_experts > 1 and state.settings.base is None
 
 
@@ -532,7 +532,7 @@ def count_first(
 
 def _opinions(view: Engine, batches: Sequence[tuple[Rows, Numbers, Numbers | None]]) -> list[Opinions]:
     """Return the opinions of one view's experts of each batch, by message, contrast and expert."""
-    import numpy as np  # only if messages are held out: a single expert is not weighed
+    import numpy as np  # only if messages are held out: a single expert is not weighted
 
     shape = -1, len(view.contrasts), view.n_experts
     return [np.frombuffer(view.opinions([rows], which)).reshape(shape) for rows, _, which in batches]

@@ -54,7 +54,7 @@ def retune(session: Session, how: str | None, lesson: Lesson) -> dict[str, Any]:
 def _fit(
     txn: Transaction, learnt: Sequence[tuple[str, str, int]], codes: list[int], turns: list[list[int]], how: str
 ) -> None:
-    """Weigh the experts on held-out messages by a model of the rest, and fit second stages on all."""
+    """Weight the experts on held-out messages by a model of the rest, and fit second stages on all."""
     from surebayes.filter.fitting import JournaledDocuments, chosen_of
     from surebayes.pool.fit import fit
 
@@ -98,7 +98,7 @@ def unweighed(state: State, journal: Journal | None) -> int:
 
 
 def enough(labels: Sequence[int], c: int, turns: int) -> bool:
-    """Whether there are enough messages, held out in `turns` turns, to weigh the experts of contrast `c`."""
+    """Whether there are enough messages, held out in `turns` turns, to weight the experts of contrast `c`."""
     inside = labels.count(c)
     return min(inside, len(labels) - inside) >= FEWEST * turns
 

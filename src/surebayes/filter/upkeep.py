@@ -293,7 +293,7 @@ def _counted(journal: Journal, state: State, other: bool, drop_unjournaled: bool
 
 
 def _weigh(session: Session, lesson: Lesson) -> None:
-    """Weigh the experts of new views, if there are enough messages."""
+    """Weight the experts of new views, if there are enough messages."""
     from surebayes.filter.tuning import retune
 
     try:

@@ -307,7 +307,7 @@ class _Standard:
 def stacks(opinions: "FloatArray", inside: "dict[int, BoolArray]") -> "dict[int, tuple[FloatArray, float]]":
     """Weight the experts of many contrasts, each by a logistic model that is shrunk towards a common model.
 
-    Shrinkage weighs a class by twice its documents: a class with few documents gets almost the common model, one with
+    Shrinkage weights a class by twice its documents: a class with few documents gets almost the common model, one with
     many almost its own. In the common model all classes have the same weight.
     """
     import numpy as np

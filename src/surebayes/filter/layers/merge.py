@@ -226,7 +226,7 @@ def _copy(
 
 
 def _fit(target: Session, known: dict[str, Latest]) -> None:
-    """Weigh the experts and fit second stages on all messages; this replaces the steps of single lessons."""
+    """Weight the experts and fit second stages on all messages; this replaces the steps of single lessons."""
     state = target.loaded_state()
     learnt = sorted([f for f, latest in known.items() if latest.action == "learn"], key=in_order(state.engine))
     codes = [state.code(known[f].label) for f in learnt]
@@ -234,6 +234,6 @@ def _fit(target: Session, known: dict[str, Latest]) -> None:
     weighing = [codes[i] for turn in turns for i in turn]
     if state.engine.n_experts > 1 and all(tuning.enough(weighing, c, len(turns)) for c in range(len(state.names))):
         tuning.retune(target, None, Lesson("merge"))
-    else:  # too few to weigh: equal weights, without the lessons' steps
+    else:  # too few to weight: equal weights, without the lessons' steps
         with target.transaction() as txn:
             txn.weights(Lesson("merge"))
