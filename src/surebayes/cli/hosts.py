@@ -47,7 +47,7 @@ def migrate(model: str | None, journal: str | None, print_roles: bool, as_json: 
         if _show.wants_json(as_json):
             _show.print_json({"journal": "sqlite", "rows": rows})
         else:
-            _show.say(f"{model} has its journal for itself: {rows:,} rows. The database keeps its own.")
+            _show.say(f"{model} has its own journal again: {rows:,} rows. The database keeps its copy.")
         return
     with _show.progress("moving rows", unit="rows") as counter:
         done = hosts.share(model, journal, counter.show)

@@ -46,7 +46,7 @@ def _module(paper: str) -> Any:
     if paper not in PAPERS:
         close = get_close_matches(paper, PAPERS, n=1, cutoff=0.3)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"There is no paper {paper!r}; there are {', '.join(PAPERS)}.{hint}")
+        raise ValueError(f"Unknown paper {paper!r}. Available: {', '.join(PAPERS)}.{hint}")
     return importlib.import_module(f"surebayes.research.papers.{paper.replace('-', '_')}")
 
 
