@@ -172,14 +172,15 @@ def test_a_page_has_each_table_and_each_setting_once():
         return papers.Result("kolcz-yih", item, "a title", records, list(plots), list(notes))
 
     plot = papers.Plot("a", "a", "x", "y", {})
-    part, whole = result("figure 1", "NB", notes=["as printed"]), result("table 1", "NB", "SVM")
+    part = result("figure 1", "NB", notes=["as printed"])
+    whole = result("table 1", "NB", "SVM", notes=["news20: wins 13, 10 in the paper.", "A finding."])
     drawn, alone = result("figure 2", "NB", published=None, plots=[plot]), result("figure 3", "LR", published=None)
     spread = result("table 2", "NB", published=None, corpus="news20, standard deviation")
     shown = written_pages.shortened([part, whole, drawn, alone, spread])
     assert [len(result.records) for result in shown] == [0, 2, 0, 1, 0]
     assert [result.notes for result in shown] == [
         ["The figures are in table 1."],
-        ["Setting: ten runs."],
+        ["Setting: ten runs.", "A finding."],
         ["Setting: as in table 1.", "Further figures are in `results.json`."],
         ["Setting: as in table 1."],
         ["Setting: as in table 1.", "Further figures are in `results.json`."],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -10,6 +11,8 @@ from surebayes.research.laboratory.report import PublishedFigure, Result, as_mar
 
 BESIDE = (", token rules by ten-fold accuracy on training documents", ", standard deviation")
 """Ends of names of tables that pages leave out."""
+COUNTED = re.compile(r"\d+, \d+ in the paper\.$")
+"""The end of a note that repeats a cell: our count, and the published one."""
 AVERAGE = "Avg"
 """The only row that pages show of a table without published figures that has it."""
 
@@ -50,7 +53,8 @@ def shortened(results: Sequence[Result]) -> list[Result]:
         if len(records) < len(result.records):
             notes.append("Further figures are in `results.json`.")
         items = dict.fromkeys(settings, result.item) | items
-        kept.append(replace(result, records=records, notes=notes + list(result.notes)))
+        notes += [note for note in result.notes if not COUNTED.search(note)]
+        kept.append(replace(result, records=records, notes=notes))
     return kept
 
 
