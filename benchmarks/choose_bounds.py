@@ -137,7 +137,7 @@ def _with_machines() -> tuple[ViewSpec, ...]:
 
 def _asked(engine: Engine, documents: list) -> np.ndarray:
     parts = [engine.opinions(engine.cut(documents[at : at + CHUNK])) for at in range(0, len(documents), CHUNK)]
-    return np.concatenate([np.reshape(part, (-1, len(engine.contrasts), engine.n_experts)) for part in parts])
+    return np.concatenate([np.reshape(part, (-1, len(engine.contrasts), engine.n_places))[:, :, engine.places] for part in parts])
 
 
 def measure_mail(part: Part) -> dict[str, np.ndarray]:
@@ -152,7 +152,7 @@ def measure_mail(part: Part) -> dict[str, np.ndarray]:
         head, tail = (array("q", np.flatnonzero(which)) for which in (~held, held))
         fresh.learn(rows, known, head)
         freeze(fresh, rows, np.array(known), np.array(head))
-        result[f"{name} held"] = np.reshape(fresh.opinions(rows, tail), (-1, engine.n_experts))
+        result[f"{name} held"] = np.reshape(fresh.opinions(rows, tail), (-1, engine.n_places))[:, engine.places]
         result[f"{name} labels"] = part.labels[held]
     engine.learn(rows, known)
     freeze(engine, rows, np.array(known))

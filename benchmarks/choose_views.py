@@ -316,13 +316,13 @@ def scored(engine: Engine, train: list[Rows], labels: np.ndarray, held: np.ndarr
     """Fit as `fit_contents` does; return scores of held-out documents before learning, and of test documents."""
     known, tail = array("q", labels), array("q", np.flatnonzero(held))
     head = array("q", np.flatnonzero(~held))
-    shape = (-1, len(engine.contrasts), engine.n_experts)
+    shape = (-1, len(engine.contrasts), engine.n_places)
     engine.learn(train, known, head)
     freeze(engine, train, np.array(known), np.array(head))
-    before = np.reshape(engine.opinions(train, tail), shape)
+    before = np.reshape(engine.opinions(train, tail), shape)[:, :, engine.places]
     engine.learn(train, known, tail)
     freeze(engine, train, np.array(known))
-    return before, np.reshape(engine.opinions(judge), shape)
+    return before, np.reshape(engine.opinions(judge), shape)[:, :, engine.places]
 
 
 def held_out(case: Case, labels: np.ndarray) -> np.ndarray:

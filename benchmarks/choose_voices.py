@@ -90,10 +90,9 @@ def measure(part: Part) -> dict[str, np.ndarray]:
 
 def _asked(engine: Engine, rows: list, which: array) -> tuple[np.ndarray, np.ndarray]:
     """Return the experts' opinions of documents, and the share of their terms that each view has learnt."""
-    known = engine.known_places(len(which))
-    opinions = np.reshape(engine.opinions(rows, which, known=known), (-1, engine.n_experts))
-    terms = np.array([np.diff(np.asarray(batch.indptr))[np.asarray(which)] for batch in rows]).T
-    return opinions, np.array([np.asarray(places) for places in known]).T / np.maximum(terms, 1)
+    opinions = np.reshape(engine.opinions(rows, which), (-1, engine.n_places))
+    firsts = np.flatnonzero(np.diff(VIEW, prepend=-1))
+    return opinions[:, engine.places], opinions[:, np.array(engine.share_places)[firsts]]
 
 
 # ---------------------------------------------------------------------- settings

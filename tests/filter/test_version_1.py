@@ -34,4 +34,4 @@ def test_a_filter_of_version_1_is_used_on(tmp_path, name):
         assert old.teach(*documents[22]) == "learnt"
         assert old.rollback(old.versions()[0]["version"]) == 2
         assert [old.judge(document).score for document, _ in documents] == expected
-    assert read_manifest(str(folder))["version"] == 4
+    assert read_manifest(str(folder))["version"] == 5

@@ -41,11 +41,11 @@ def test_a_filter_keeps_its_rule_until_it_is_tuned(written, monkeypatch):
         old.retune()
         settings = old._session.loaded_state().settings
         assert len(settings.bounds[0]) == len(settings.weights[0]) == 21
-        assert all(most > 0 for _, most in settings.bounds[0])
+        assert all(limits[1] > 0 for limits in settings.bounds[0])
         tuned = [old.judge(raw).score for raw in mails]
         assert tuned != expected
         assert [Model.open(str(folder)).scores(raw)[0] for raw in mails] == tuned
-        assert read_manifest(str(folder))["version"] == 4
+        assert read_manifest(str(folder))["version"] == 5
         old.rollback(before)
         assert [old.judge(raw).score for raw in mails] == expected
     with sb.Filter.create(written[0] / "own", base=folder) as layer:

@@ -6,7 +6,7 @@ from array import array
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -29,6 +29,7 @@ from surebayes.pool.weights import (
     drawn_model,
     gain_and_bias,
     logistic_model,
+    voices_of,
     weigh,
     weigh_contrast,
     weigh_levels,
@@ -434,21 +435,91 @@ def test_a_bounded_opinion_is_the_same_in_c_and_in_python_and_never_larger(exper
         assert z == value if not most else z * (value - centre) >= 0
 
 
+_limit = st.floats(0, 50, allow_subnormal=False)
+voiced_views = st.lists(
+    st.tuples(st.floats(0, 1), st.lists(st.tuples(st.floats(-50, 50), _limit, st.floats(0, 1), _limit), max_size=3)),
+    min_size=1,
+    max_size=4,
+)
+"""Views: the share of known terms, and the opinion, bound, usual share and loudness of each expert."""
+
+
+@given(voiced_views)
+@settings(max_examples=200)
+def test_voices_are_the_same_in_c_and_in_python(views):
+    from surebayes.kernels import _pool, reference
+
+    experts = [expert for _, of_view in views for expert in of_view]
+    assume(experts)
+    opinions = array("d", [x for share, of_view in views for x in (*[said for said, *_ in of_view], share)])
+    bounds = [[(0.5, most, usual, loudness) for _, most, usual, loudness in experts]]
+    weights = PoolWeights([[round(UNIT**-1)] * len(experts)], [0.0], bounds)
+    sizes, scores = array("q", [len(of_view) for _, of_view in views]), []
+    for kernel in (_pool, reference.pool):
+        out = array("d", [0.0])
+        kernel.weigh(opinions, weights.values, array("d", [0.0]), out, weights.bound_values, sizes)
+        scores.append(out.tobytes())
+    assert scores[0] == scores[1]
+    shares = [share for share, of_view in views for _ in of_view]
+    total = 0.0
+    for e, ((said, *_), voice) in enumerate(zip(experts, weights.voices(0, shares))):
+        total += weights.bounded(0, e, said) * voice
+    assert array("d", [total]).tobytes() == scores[0]
+
+
+@given(st.lists(st.floats(0, 1), min_size=3, max_size=3), st.integers(0, 1), st.floats(0, 1))
+def test_voices_share_out_the_loudness_of_the_pool(shares, e, more):
+    experts = [(0.0, 1.0, 0.9, 0.3), (0.0, 1.0, 0.5, 0.5), (0.0, 1.0, 0.0, 0.2)]
+    loud = voices_of(experts, shares)
+    assert sum(voice * loudness for voice, (*_, loudness) in zip(loud, experts)) == pytest.approx(1.0)
+    assert voices_of(experts, [0.9, 0.5, 0.0]) == pytest.approx([1.0, 1.0, 1.0])
+    raised = [max(share, more) if i == e else share for i, share in enumerate(shares)]
+    after = voices_of(experts, raised)
+    assert after[e] >= loud[e] - 1e-9
+    assert after[1 - e] <= loud[1 - e] + 1e-9
+    assert after[2] <= loud[2] + 1e-9  # the machine speaks where the pool is silent
+    assert voices_of(experts, [0.0, 0.0, 0.0]) == pytest.approx([0.0, 0.0, 5.0])
+
+
+@pytest.mark.parametrize("n_bounds", [1, 3, 5])
+def test_bounds_and_sizes_that_do_not_fit_are_refused(n_bounds):
+    from surebayes.kernels import _pool, reference
+
+    two, bias = array("d", [1.0, 2.0]), array("d", [0.0])
+    good = array("d", [0.0, 1.0, 0.5, 0.5] * 2)
+    for kernel in (_pool, reference.pool):
+        for opinions, bounds, sizes in (
+            (array("d", [1.0, 2.0, 0.5]), array("d", [0.5] * 2 * n_bounds), array("q", [2])),
+            (two, good, None),
+            (two, good, array("q", [2])),
+            (array("d", [1.0, 2.0, 0.5]), good, array("q", [1])),
+            (array("d", [1.0, 2.0, 0.5, 0.5]), good, array("q", [3, -1])),
+        ):
+            with pytest.raises(ValueError, match="inconsistent"):
+                kernel.weigh(opinions, two, bias, array("d", [0.0]), bounds, sizes)
+        kernel.weigh(array("d", [1.0, 2.0, 0.5]), two, bias, array("d", [0.0]), good, array("q", [2]))
+
+
 def test_bounds_that_can_not_be_are_refused():
     good = [[(0.5, 2.0), (0.0, 0.0)]]
     assert weights_of([[1, 2]], [0.0], 1, 2, good).bounds == good
     assert weights_of([[1, 2]], [0.0], 1, 2).bounds is None
     for bad in ([], [[(0.5, 2.0)]], [[(0.5, -1.0), (0, 0)]], [[(float("nan"), 1), (0, 0)]], [[(1e301, 1), (0, 0)]], "x",
-                [[0.5, 2.0]], [[(0.5, 2.0, 1.0), (0, 0)]], [[("a", 1.0), (0, 0)]]):  # fmt: skip
+                [[0.5, 2.0]], [[(0.5, 2.0, 1.0), (0, 0)]], [[("a", 1.0), (0, 0)]], [[(0, 1, 1, 1), (0, 1)]],
+                [[(0, 1, -1, 1), (0, 1, 1, 1)]], [[(0, 1, 1), (0, 1, 1)]]):  # fmt: skip
         with pytest.raises(BadModel, match="bounds"):
             weights_of([[1, 2]], [0.0], 1, 2, bad)
 
 
 def test_steps_go_by_what_an_opinion_counts_as_and_are_taken_back():
     weights = PoolWeights([[2**40, 2**40]], [0.0], [[(1.0, 2.0), (0.0, 0.0)]])
-    moved = weights.moves(array("d", [5.0, 5.0]), [0.0], 1, [1])
+    moved = weights.moves([[5.0, 5.0]], [0.0], 1, [1])
     assert moved == [round(0.005 * 4 / 3 * 2**40), round(0.005 * 5 * 2**40)]
     assert weights.moved(moved).bounds == weights.bounds
+    voiced = PoolWeights([[2**40, 2**40]], [0.0], [[(1.0, 2.0, 0.5, 0.5), (0.0, 0.0, 0.0, 0.5)]])
+    assert voiced.moves([[5.0, 5.0]], [0.0], 1, [1], [0.5, 0.0]) == moved
+    quieter = [round(0.005 * (4 / 3 * voice) * 2**40) for voice in voices_of(voiced.bounds[0], [0.25, 0.0])]
+    assert voiced.moves([[5.0, 4 / 3]], [0.0], 1, [1], [0.25, 0.0]) == quieter
     assert weights.moved(moved).moved(moved, -1) == weights
 
 
@@ -601,10 +672,10 @@ def test_one_step_online():
     s = [1.0, -0.5]
     p = 1 / (1 + np.exp(-0.5))
     for label in (0, 1):
-        moved = start.moved(start.moves(s, [0.5], label, [1]))
+        moved = start.moved(start.moves([s], [0.5], label, [1]))
         np.testing.assert_allclose(moved.of_contrast(0), 1 + 0.01 * (label - p) * np.array(s), rtol=1e-9)
     low = PoolWeights([[0, 2**40]], [0.0])
-    assert low.moved(low.moves([-9.0, 1.0], [1.0], 1, [1])).units[0][0] == 0
+    assert low.moved(low.moves([[-9.0, 1.0]], [1.0], 1, [1])).units[0][0] == 0
 
 
 @given(
@@ -616,7 +687,7 @@ def test_steps_are_taken_back_exactly_in_any_order(units, steps):
     weights, taken = start, []
     for opinions, label in steps:
         score = 0.25 + sum(w * o for w, o in zip(weights.of_contrast(0), opinions))
-        taken.append(weights.moves(opinions, [score], label, [1]))
+        taken.append(weights.moves([opinions], [score], label, [1]))
         weights = weights.moved(taken[-1])
     for by in taken:
         weights = weights.moved(by, -1)

@@ -99,7 +99,7 @@ class CountedDocuments(SpooledDocuments):
 
     def unlearnt(self, engine: Engine, chosen: KeptRows) -> Opinions:
         """Return the stored opinions."""
-        result = np.empty((len(chosen.tail), len(engine.contrasts), engine.n_experts))
+        result = np.empty((len(chosen.tail), len(engine.contrasts), engine.n_places))
         for of_group, group in self._opinions:
             at = np.searchsorted(chosen.tail, self.placed(group)[2])
             result[at] = np.reshape(of_group, (-1, *result.shape[1:]))

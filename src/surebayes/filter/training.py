@@ -534,7 +534,7 @@ def _opinions(view: Engine, batches: Sequence[tuple[Rows, Numbers, Numbers | Non
     """Return the opinions of one view's experts of each batch, by message, contrast and expert."""
     import numpy as np  # only if messages are held out: a single expert is not weighted
 
-    shape = -1, len(view.contrasts), view.n_experts
+    shape = -1, len(view.contrasts), view.n_places
     return [np.frombuffer(view.opinions([rows], which)).reshape(shape) for rows, _, which in batches]
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Read = TypeVar("Read")
 
 FORMAT = "surebayes"
-VERSION = 4
+VERSION = 5
 """Raised when an older release could misread a folder; see docs/format.md."""
 
 NAME = "manifest.json"

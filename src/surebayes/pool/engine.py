@@ -81,6 +81,31 @@ class Engine:
         return sum([len(view.experts) for view in self.views])
 
     @property
+    def has_voices(self) -> bool:
+        """Whether the opinions of a view's experts are followed by the share of its terms that are known, as of mail."""
+        return self.reader == "mail"
+
+    @property
+    def n_places(self) -> int:
+        """The number of opinions and shares of a document in a contrast."""
+        return self.n_experts + (len(self.views) if self.has_voices else 0)
+
+    @property
+    def places(self) -> "list[int]":
+        """The places of the experts' opinions: see `opinions`."""
+        step = int(self.has_voices)
+        return [e + v * step for e, v in enumerate([v for v, view in enumerate(self.views) for _ in view.experts])]
+
+    @property
+    def share_places(self) -> "list[int]":
+        """For each expert the place of its view's share of known terms; empty if there are none."""
+        ends, end = [], 0
+        for view in self.views if self.has_voices else ():
+            end += len(view.experts) + 1
+            ends += [end - 1] * len(view.experts)
+        return ends
+
+    @property
     def names(self) -> "list[str]":
         """The experts' names."""
         return [f"{view.name} ({expert.name})" for view in self.views for expert in view.experts]
@@ -160,28 +185,31 @@ class Engine:
         copied: int = 0,
         copies: int = 0,
     ) -> Numbers:
-        """Score documents by every expert, `which` of the rows or all: (documents, contrasts, experts).
+        """Score documents by every expert, `which` of the rows or all: (documents, contrasts, places).
+
+        The places are the experts, of mail each view's experts and then the share of its terms that are known.
 
         With `copies`, as if each document had been learnt that many more times as class `copied`.
         """
         n = len(rows[0]) if which is None else len(which)
-        out = real_zeros(n * len(self.contrasts) * self.n_experts)
+        out, shares = real_zeros(n * len(self.contrasts) * self.n_places), self.has_voices
         contrasts = ints(self.contrasts) if copies else self.asked()
         sums, experts = self.sums, self.experts
 
         def ask(v: int) -> None:
-            first = sum([len(others) for others in experts[:v]])
+            first = sum([len(others) + shares for others in experts[:v]])
             with DamageAsBadModel():
-                _kernel.score(rows[v], sums[v], experts[v], contrasts, out, first, which, copied, copies)
+                _kernel.score(rows[v], sums[v], experts[v], contrasts, out, first, which, copied, copies, shares)
 
         self.on_each_view(ask, n)
         return out
 
     def weighed(self, opinions: Numbers) -> Numbers:
-        """Return the pool's scores from the experts' opinions, (documents, contrasts)."""
-        out = real_zeros(len(opinions) // max(self.n_experts, 1))
+        """Return the pool's scores from `opinions`, (documents, contrasts)."""
+        out, weights = real_zeros(len(opinions) // max(self.n_places, 1)), self.weights
+        sizes = ints([len(view.experts) for view in self.views]) if self.has_voices else None
         try:
-            _kernel.weigh(opinions, self.weights.values, reals(self.weights.bias), out, self.weights.bound_values)
+            _kernel.weigh(opinions, weights.values, reals(weights.bias), out, weights.bound_values, sizes)
         except ValueError as error:
             raise BadModel(f"The model is damaged: {error}. Restore it from a copy.") from None
         return out
@@ -320,7 +348,19 @@ class Engine:
 
         It is empty for a pool of one expert, whose weight would only scale the scores.
         """
-        return self.weights.moves(opinions, scores, label, self.contrasts) if self.n_experts > 1 else []
+        if self.n_experts < 2:
+            return []
+        rows = [opinions[k * self.n_places : (k + 1) * self.n_places] for k in range(len(self.contrasts))]
+        said = [[row[place] for place in self.places] for row in rows]
+        return self.weights.moves(said, scores, label, self.contrasts, self._shares(opinions))
+
+    def loudness(self, opinions: Numbers, k: int) -> "list[float]":
+        """Return how loud each expert is in contrast k on the document of these opinions."""
+        return self.weights.voices(k, self._shares(opinions))
+
+    def _shares(self, opinions: Numbers) -> "list[float]":
+        """Return for each expert the share of a document's terms that its view knows; empty if views have no voices."""
+        return [opinions[place] for place in self.share_places]
 
     # ---- copies and files
 

@@ -163,10 +163,11 @@ def _shown(view: ViewShare) -> str:
 def explain(engine: Engine, document: Document, k: int, top: int | None = None) -> PoolExplanation:
     """Decompose the score of contrast k by view, and each view by term or character."""
     bias, first, shares = float(engine.weights.bias[k]), 0, []
-    silent = engine.asked()[k] < 0
-    for v, (view, rows) in enumerate(zip(engine.views, engine.rows([document]))):
+    silent, cut = engine.asked()[k] < 0, engine.rows([document])
+    loud = engine.loudness(engine.opinions(cut), k)
+    for v, (view, rows) in enumerate(zip(engine.views, cut)):
         each, constant = np.zeros(len(_columns(rows))), 0.0
-        voices = [_ExpertShare(engine.weights, k, first + e) for e in range(len(view.experts))]
+        voices = [_ExpertShare(engine.weights, k, first + e, loud[first + e]) for e in range(len(view.experts))]
         first += len(view.experts)
         if silent:
             constant = sum(voice.counts_as(0.0) for voice in voices)
@@ -178,10 +179,10 @@ def explain(engine: Engine, document: Document, k: int, top: int | None = None) 
 
 
 class _ExpertShare:
-    """An expert's contribution to the pool's score of a contrast: its weight times its bounded opinion."""
+    """An expert's contribution to the pool's score of a contrast: weight times voice times bounded opinion."""
 
-    def __init__(self, weights: PoolWeights, k: int, e: int) -> None:
-        self.weight, self.weights, self.place = weights.of_contrast(k)[e], weights, (k, e)
+    def __init__(self, weights: PoolWeights, k: int, e: int, voice: float) -> None:
+        self.weight, self.weights, self.place = weights.of_contrast(k)[e] * voice, weights, (k, e)
 
     def counts_as(self, opinion: float) -> float:
         """Return the contribution of an opinion to the score."""

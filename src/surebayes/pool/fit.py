@@ -57,8 +57,8 @@ class FitDocuments(ABC):
         return together, in_order.astype(np.int64)
 
     def opinions(self, engine: Engine, which: Integers) -> Opinions:
-        """Return the experts' scores of some documents: (documents, contrasts, experts)."""
-        result = np.empty((len(which), len(engine.contrasts), engine.n_experts))
+        """Return the experts' scores of some documents: (documents, contrasts, places), see `Engine.opinions`."""
+        result = np.empty((len(which), len(engine.contrasts), engine.n_places))
 
         def ask(batch: Placed) -> tuple[Integers, Opinions]:
             rows, meant, at = batch
@@ -279,7 +279,11 @@ def _weigh(
         truth = np.repeat(truth, documents.times[tail])
     beside, alike = engine.beside, len(engine.beside) == len(engine.stages)
     how = way_to_weigh(how, engine.reader)
-    engine.weights, _ = weigh(opinions, truth, engine.contrasts, how, fewest, alike, turns, beside)
+    shares = None
+    if engine.has_voices:
+        shares = opinions[:, 0, engine.share_places]
+        opinions = np.ascontiguousarray(opinions[:, :, engine.places])
+    engine.weights, _ = weigh(opinions, truth, engine.contrasts, how, fewest, alike, turns, beside, shares)
 
 
 def _weigh_in_turns(
@@ -309,7 +313,7 @@ def _weigh_in_turns(
         tail = np.frombuffer(turn, np.int64)
         rest = _without(near, rows, labels, tail, times, rest)
         freeze(rest, rows, labels, np.setdiff1d(everything, tail), times, MOST_IN_TURNS)
-        opinions.append(np.reshape(rest.opinions(rows, turn), (-1, len(engine.contrasts), engine.n_experts)))
+        opinions.append(np.reshape(rest.opinions(rows, turn), (-1, len(engine.contrasts), engine.n_places)))
     _weigh(engine, np.concatenate(opinions), documents, together, how, fewest, len(turns))
 
 

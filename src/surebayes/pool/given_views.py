@@ -40,6 +40,16 @@ class GivenEngine:
         """The experts' names."""
         return [name for model in self.models for name in model.names]
 
+    @property
+    def n_places(self) -> int:
+        """The number of opinions of a document in a contrast."""
+        return len(self.names)
+
+    @property
+    def places(self) -> list[int]:
+        """The places of the experts' opinions."""
+        return list(range(len(self.names)))
+
     def cut(self, contents: Sequence[Any]) -> Sequence[Any]:
         """Return the documents unchanged: the vectorizers transform them later."""
         return contents
@@ -113,7 +123,8 @@ class GivenEngine:
 
     def moves(self, opinions: Numbers, scores: Numbers, label: int) -> list[int]:
         """Return the weight update for a document."""
-        return self.weights.moves(np.ravel(opinions), np.ravel(scores), label, self.contrasts)
+        said = np.reshape(opinions, (len(self.contrasts), -1)).tolist()
+        return self.weights.moves(said, np.ravel(scores), label, self.contrasts)
 
 
 class GivenView:

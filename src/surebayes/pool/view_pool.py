@@ -75,6 +75,9 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     bounds_ : ndarray of shape (n_contrasts, n_experts, 2)
         The center c and the bound t of each expert's raw scores: a score s counts as z / (1 + |z| / t) with z = s - c,
         or as s itself if t is 0.
+    voices_ : ndarray of shape (n_contrasts, n_experts, 2)
+        The share of known terms that is usual in each expert's view (0: always as loud), and the expert's part of the
+        loudness: see docs/decisions/voices-of-views.md.
 
     Notes
     -----
@@ -343,8 +346,11 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         self.weights_ = np.array(weights.values).reshape(len(weights.units), -1)
         self.bias_ = np.array(weights.bias)
         bounds = weights.bound_values
-        shape = *self.weights_.shape, 2
-        self.bounds_ = np.zeros(shape) if bounds is None else np.array(bounds).reshape(shape)
+        limits = np.zeros((*self.weights_.shape, 4))
+        if bounds is not None:
+            given = np.array(bounds).reshape((*self.weights_.shape, -1))
+            limits[:, :, : given.shape[2]] = given
+        self.bounds_, self.voices_ = limits[:, :, :2], limits[:, :, 2:]
 
     # ---- scoring
 
@@ -361,17 +367,22 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples, n_contrasts, n_experts)
             Raw scores, in the order of `experts_`.
         """
+        return np.ascontiguousarray(self._opinions(X)[:, :, self._engine.places])
+
+    def _opinions(self, X: Documents) -> FloatArray:
+        """Return the experts' scores, of mail with the views' shares of known terms: see `Engine.opinions`."""
         check_is_fitted(self, "weights_")
         documents, engine = _documents(X), self._engine
-        result = np.zeros((len(documents), *self.weights_.shape))
+        shape = len(self.weights_), engine.n_places
+        result = np.zeros((len(documents), *shape))
         with at_most(self._threads()):
             for start in range(0, len(documents), _CHUNK):
                 opinions = engine.opinions(self._cut(documents[start : start + _CHUNK]))
-                result[start : start + _CHUNK] = np.reshape(opinions, (-1, *self.weights_.shape))
+                result[start : start + _CHUNK] = np.reshape(opinions, (-1, *shape))
         return result
 
     def _scores(self, X: Documents) -> FloatArray:
-        opinions = self.expert_scores(X)
+        opinions = self._opinions(X)
         return np.reshape(self._engine.weighed(opinions.ravel()), (-1, len(self.weights_)))
 
     def decision_function(self, X: Documents) -> FloatArray:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    Bounds = list[list[tuple[float, float]]]
+    Limits = tuple[float, ...]
+    Bounds = list[list[Limits]]
     FloatArray = npt.NDArray[np.float64]
     BoolArray = npt.NDArray[np.bool_]
 
@@ -88,8 +89,40 @@ def bounded(opinion: float, centre: float, most: float) -> float:
     return z / (1.0 + abs(z) / most) if most > 0 else opinion
 
 
+LEAST_HEARD = 0.8
+"""The pool's voices count for no less than this part of its loudness; the kernel has the same number."""
+
+
+def voices_of(experts: "Sequence[Limits]", shares: "Sequence[float]") -> "list[float]":
+    """Return how loud each expert is on a document, given the share of its terms that each expert's view knows.
+
+    The voice of an expert in the pool is (share / usual share)^3, at most 1. The voices share out the pool's loudness,
+    down to `LEAST_HEARD` of it; what the pool loses below goes to the experts beside it, which have no usual share.
+
+    Examples
+    --------
+    >>> voices_of([(0.0, 1.0, 0.8, 0.5), (0.0, 1.0, 0.8, 0.5)], [0.9, 0.0])
+    [2.0, 0.0]
+    """
+    voices, whole, heard, beside = [], 0.0, 0.0, 0.0
+    for (_, _, usual, loudness), share in zip(experts, shares):
+        known = share / usual if share < usual else 1.0
+        voice = known * known * known
+        voices.append(voice)
+        if usual > 0:
+            whole += loudness
+            heard += loudness * voice
+        else:
+            beside += loudness
+    part = heard / whole if whole > 0 else 0.0
+    total = whole * (part / LEAST_HEARD if part < LEAST_HEARD else 1.0) + beside
+    outside = 1.0 / total if total > 0 else 1.0
+    inside = outside / max(part, LEAST_HEARD)
+    return [voice * (inside if usual > 0 else outside) for voice, (_, _, usual, _) in zip(voices, experts)]
+
+
 class PoolWeights:
-    """The pool's score of a contrast: bias + weights . bounded opinions of the experts.
+    """The pool's score of a contrast: bias + weights . bounded opinions of the experts, each as loud as its voice.
 
     Parameters
     ----------
@@ -97,9 +130,9 @@ class PoolWeights:
         For each contrast the experts' weights in units of 2**-40; negative ones count as 0.
     bias : list of float
         The constants.
-    bounds : list of list of (float, float), optional
-        For each contrast and expert the center and the bound of its opinions (0: unbounded). None if no opinion is
-        bounded.
+    bounds : list of list of tuple of float, optional
+        For each contrast and expert the center and the bound of its opinions (0: unbounded), and if views have voices
+        the usual share of known terms (0: an expert beside the pool) and the loudness. None if no opinion is bounded.
     """
 
     __slots__ = ("bias", "bounds", "units")
@@ -125,36 +158,49 @@ class PoolWeights:
 
     @property
     def bound_values(self) -> "Numbers | None":
-        """The bounds as floats, (contrasts, experts, 2)."""
+        """The bounds as floats, (contrasts, experts, 2 or 4)."""
         if self.bounds is None:
             return None
         return reals([value for of_contrast in self.bounds for bound in of_contrast for value in bound])
 
     def bounded(self, k: int, e: int, opinion: float) -> float:
         """Return the bounded opinion of an expert on a contrast."""
-        return opinion if self.bounds is None else bounded(opinion, *self.bounds[k][e])
+        return opinion if self.bounds is None else bounded(opinion, *self.bounds[k][e][:2])
 
-    def moves(self, opinions: Numbers, scores: Numbers, label: int, contrasts: "Sequence[int]") -> "list[int]":
+    def voices(self, k: int, shares: "Sequence[float]") -> "list[float]":
+        """Return how loud each expert is in a contrast, given the share of known terms of each expert's view."""
+        has_voices = self.bounds is not None and shares and len(self.bounds[k][0]) == 4
+        return voices_of(self.bounds[k], shares) if self.bounds is not None and has_voices else [1.0] * len(self.units[k])
+
+    def moves(
+        self,
+        opinions: "Sequence[Sequence[float]]",
+        scores: Numbers,
+        label: int,
+        contrasts: "Sequence[int]",
+        shares: "Sequence[float]" = (),
+    ) -> "list[int]":
         """Return the weight update for a document of class `label`: a step of the logistic loss.
 
         Parameters
         ----------
-        opinions : buffer of float
-            The experts' opinions, (contrasts, experts), before the document was learnt.
+        opinions : sequence of sequence of float
+            The experts' opinions by contrast, before the document was learnt.
         scores : sequence of float
             The pool's scores, by contrast.
         label : int
             The document's class.
         contrasts : list of int
             The class that each contrast separates from the rest.
+        shares : sequence of float
+            The share of the document's terms that the view of each expert knows; empty for a pool without voices.
         """
-        moved, at = [], 0
+        moved = []
         for k, (c, score, units) in enumerate(zip(contrasts, scores, self.units)):
             rate = RATE * (float(c == label) - logistic(score))
-            for e, (unit, value) in enumerate(zip(units, opinions[at : at + len(units)])):
-                step = round(rate * self.bounded(k, e, value) / UNIT)
+            for e, (unit, value, voice) in enumerate(zip(units, opinions[k], self.voices(k, shares))):
+                step = round(rate * (self.bounded(k, e, value) * voice) / UNIT)
                 moved.append(max(step, -unit if unit > 0 else 0))
-            at += len(units)
         return moved
 
     def moved(self, by: "list[int]", sign: int = 1) -> "PoolWeights":
@@ -200,12 +246,13 @@ def weights_of(units: object, bias: object, contrasts: int, experts: int, bounds
         not isinstance(bounds, list)
         or len(bounds) != contrasts
         or not all(isinstance(row, list) and len(row) == experts for row in bounds)
-        or not all(isinstance(bound, (list, tuple)) and len(bound) == 2 for row in bounds for bound in row)
+        or not all(isinstance(bound, (list, tuple)) for row in bounds for bound in row)
+        or {len(bound) for row in bounds for bound in row} not in ({2}, {4})
         or not all(isinstance(x, (int, float)) and abs(x) < 1e300 for row in bounds for bound in row for x in bound)
-        or not all(bound[1] >= 0 for row in bounds for bound in row)
+        or not all(limit >= 0 for row in bounds for bound in row for limit in bound[1:])
     ):
         raise BadModel(f"The bounds of opinions don't fit {experts} experts and {contrasts} contrasts.")
-    whole = [[(float(centre), float(most)) for centre, most in row] for row in bounds]
+    whole = [[tuple([float(x) for x in bound]) for bound in row] for row in bounds]
     return PoolWeights(units, [float(value) for value in bias], whole)
 
 
@@ -221,6 +268,7 @@ def weigh(
     alike: bool = False,
     turns: int = 1,
     beside: "Sequence[int]" = (),
+    shares: "FloatArray | None" = None,
 ) -> "tuple[PoolWeights, list[int]]":
     """Weight experts by their scores of held-out documents.
 
@@ -243,6 +291,8 @@ def weigh(
         The number of turns in which documents were held out: 3 if each third was.
     beside : sequence of int
         Indices of the experts that form a second level outside the pool.
+    shares : ndarray of shape (documents, experts), optional
+        The share of each document's terms that the view of each expert knows, if views have voices.
 
     Returns
     -------
@@ -253,7 +303,8 @@ def weigh(
     -----
     Reliability is (1 / (1 - AUC_0.1 + .005))^2 for experts that are `alike`, whose opinions are bounded at the median
     of their spreads. This pool and each further expert, bounded at two of its spreads, are then divided by their
-    spreads and weighted by the same measure, on documents whose label not all of them contradict. For other experts
+    spreads and weighted by the same measure, on documents whose label not all of them contradict. With `shares` the
+    experts of the pool have voices, relative to `USUAL` of the held-out documents. For other experts
     reliability is (1 / (1 - AUC_0.1 + .002))^2, on unbounded scores that are divided by their spread.
     """
     import numpy as np
@@ -271,7 +322,7 @@ def weigh(
     elif how == "reliability" and alike:
         weighed = {}
         for k, members in judged.items():
-            weights, bias, bounds[k] = weigh_levels(opinions[:, k], members, beside)
+            weights, bias, bounds[k] = weigh_levels(opinions[:, k], members, beside, shares)
             weighed[k] = weights, bias
     else:
         weighed = {k: weigh_contrast(opinions[:, k], members, how, alike, turns) for k, members in judged.items()}
@@ -279,7 +330,8 @@ def weigh(
         pool.units[k] = [round(float(weight) / UNIT) for weight in weights]
         pool.bias[k] = bias
     if bounds:
-        pool.bounds = [bounds.get(k, [(0.0, 0.0)] * experts) for k in range(len(contrasts))]
+        unbounded = [(0.0,) * len(next(iter(bounds.values()))[0])] * experts
+        pool.bounds = [bounds.get(k, unbounded) for k in range(len(contrasts))]
     return pool, few
 
 
@@ -361,47 +413,60 @@ TRUSTED = 1.0
 """A label that all levels contradict by this many spreads may be wrong; such documents don't count for reliability."""
 
 
+USUAL = 0.25
+"""A view's usual share of known terms: this quantile of its shares on the held-out documents."""
+_LEAST_USUAL = 1e-9  # 0 is the usual share of experts beside the pool
+
+
 def weigh_levels(
-    scores: "FloatArray", inside: "BoolArray", beside: "Sequence[int]" = ()
-) -> "tuple[FloatArray, float, list[tuple[float, float]]]":
+    scores: "FloatArray", inside: "BoolArray", beside: "Sequence[int]" = (), shares: "FloatArray | None" = None
+) -> "tuple[FloatArray, float, list[Limits]]":
     """Weight experts with bounded opinions, and those beside their pool: (weights, bias, bounds).
 
-    See `weigh`; docs/decisions/bounded-opinions.md has the reasons.
+    See `weigh`; docs/decisions/bounded-opinions.md and docs/decisions/voices-of-views.md have the reasons.
     """
     import numpy as np
 
     standard, experts = _Standard(scores, inside), scores.shape[1]
     pooled = standard.speaks & ~np.isin(np.arange(experts), np.asarray(beside, np.int64))
-    most = float(np.median(standard.spread[pooled])) if pooled.any() else 0.0
-    weights, bias, bounds = np.zeros(experts), 0.0, [(0.0, 0.0)] * experts
-    if pooled.any():
-        z = scores[:, pooled] - standard.centre[pooled]
-        z /= 1.0 + np.abs(z) / most
-        voices = _reliability(z, inside)
-        weights[pooled] = voices / voices.sum()
-        first = z @ weights[pooled]
-        for e in np.flatnonzero(pooled).tolist():
-            bounds[e] = float(standard.centre[e]), most
-        levels = [first]
-    else:
-        levels = []
     second = [e for e in beside if standard.speaks[e]]
-    for e in second:
-        bounds[e] = float(standard.centre[e]), BESIDE * float(standard.spread[e])
-        levels.append(standard.z[:, e] * standard.spread[e] / (1.0 + np.abs(standard.z[:, e]) / BESIDE))
+    limits = np.column_stack([standard.centre, np.zeros((experts, 3))])  # center, bound, usual share, loudness
+    limits[pooled, 1] = np.median(standard.spread[pooled]) if pooled.any() else 0.0
+    limits[second, 1] = BESIDE * standard.spread[second]
+    limited = limits[:, 1] > 0
+    z, weights, heard = np.where(limited, scores - limits[:, 0], 0.0), np.zeros(experts), np.ones(len(scores))
+    z /= 1.0 + np.abs(z) / np.where(limited, limits[:, 1], 1.0)
+    levels = [z[:, e] for e in second]
+    if pooled.any():
+        voices = np.ones((len(scores), int(pooled.sum())))
+        if shares is not None:
+            limits[pooled, 2] = np.maximum(np.quantile(shares[:, pooled], USUAL, axis=0), _LEAST_USUAL)
+            voices = np.minimum(shares[:, pooled] / limits[pooled, 2], 1.0) ** 3
+        voiced = z[:, pooled] * voices
+        reliability = _reliability(voiced, inside)
+        weights[pooled] = reliability / reliability.sum()
+        heard = voices @ weights[pooled]
+        levels = [voiced @ weights[pooled] / np.maximum(heard, LEAST_HEARD), *levels]
     if not levels:
-        return weights, bias, bounds
+        return weights, 0.0, _as_bounds(limits, shares)
     of_levels = _Standard(np.column_stack(levels), inside)
     trusted = _trusted(of_levels.z, inside)
-    voices = _reliability(of_levels.z[trusted], inside[trusted]) if len(levels) > 1 else np.ones(1)
-    voices = voices / voices.sum()
-    gain, bias = gain_and_bias(of_levels.z @ voices, inside)
-    factors, bias = of_levels.raw(voices * gain, bias)
-    if pooled.any():
-        weights *= factors[0]
-    for e, factor in zip(second, factors[len(factors) - len(second) :]):
-        weights[e] = factor
-    return weights, bias, bounds
+    parts = _reliability(of_levels.z[trusted], inside[trusted]) if len(levels) > 1 else np.ones(1)
+    factors, _ = of_levels.raw(parts / parts.sum(), 0.0)
+    beyond = parts[len(parts) - len(second) :].sum() / parts.sum()
+    total = np.column_stack(levels) @ factors / ((1.0 - beyond) * np.minimum(heard / LEAST_HEARD, 1.0) + beyond)
+    middle = (total[inside].mean() + total[~inside].mean()) / 2
+    gain, bias = gain_and_bias(total - middle, inside)
+    limits[pooled, 3] = weights[pooled] * (1.0 - beyond)
+    limits[second, 3] = parts[len(parts) - len(second) :] / parts.sum()
+    weights[pooled] *= factors[0] * gain
+    weights[second] = factors[len(parts) - len(second) :] * gain
+    return weights, float(bias - gain * middle), _as_bounds(limits, shares)
+
+
+def _as_bounds(limits: "FloatArray", shares: "FloatArray | None") -> "list[Limits]":
+    """Return centers and bounds, and if views have voices usual shares and loudness."""
+    return [tuple(row) for row in limits[:, : 2 if shares is None else 4].tolist()]
 
 
 def _reliability(z: "FloatArray", inside: "BoolArray") -> "FloatArray":

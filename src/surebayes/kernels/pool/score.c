@@ -104,6 +104,7 @@ typedef struct {
     size_t n_contrasts, n_experts, stride;
     Expert *experts;
     double *out;
+    int shares; /* whether the share of known columns follows the experts' opinions */
     /* the document: its columns with documents */
     int32_t *counts, *more;
     uint32_t *all;
@@ -500,6 +501,8 @@ static inline void score_documents(Scoring *q, const size_t classes)
                 gather_from_file(q, d, classes, 0);
         } else
             gather_from_stack(q, d);
+        for (size_t k = 0; q->shares && k < q->n_contrasts; k++)
+            out[k * q->stride + q->n_experts] = length ? (double)q->n / (double)length : 0.0;
         if (q->together && !q->wrong)
             opinions_together(q, length, out);
         for (size_t k = 0; k < q->n_contrasts && !q->wrong && !q->together; k++)
@@ -606,7 +609,7 @@ static int check_scoring(Scoring *q, size_t n_out, Py_ssize_t first, size_t widt
     size_t cells = q->rows.n_which * q->n_contrasts;
     q->stride = cells ? n_out / cells : 0;
     int good = first >= 0 && q->n_contrasts > 0 && n_out == cells * q->stride &&
-               (!cells || (size_t)first + q->n_experts <= q->stride);
+               (!cells || (size_t)first + q->n_experts + (size_t)q->shares <= q->stride);
     for (size_t k = 0; good && k < q->n_contrasts; k++)
         good = q->contrasts[k] < (int64_t)q->classes;
     good = good && q->copies >= 0 && q->copies <= 1000000 && q->copied >= 0 && q->copied < (int64_t)q->classes;
@@ -660,7 +663,7 @@ static void close_scoring(Scoring *q)
 }
 
 const char score_doc[] =
-    "score(rows, sums, experts, contrasts, out, first=0, which=None, copied=0, copies=0)\n--\n\n"
+    "score(rows, sums, experts, contrasts, out, first=0, which=None, copied=0, copies=0, shares=False)\n--\n\n"
     "Compute the experts' opinions on documents, for each contrast of classes. One document is a batch of "
     "one.\n\n"
     "rows: indptr, columns and times of the documents. sums: stack (a list of (table, weight), whose "
@@ -669,20 +672,23 @@ const char score_doc[] =
     "`counted` of a second stage. contrasts: the classes (int64; the scores of negative ones stay "
     "unchanged). out: (documents, contrasts, any number) float64, filled from place `first` on. which: "
     "the selected documents, int64. copied, copies: class and number of additional copies of each "
-    "document.";
+    "document. shares: whether the share of each document's columns with documents follows the experts' opinions, "
+    "for each contrast.";
 PyObject *pool_score(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"rows", "sums", "experts", "contrasts", "out", "first", "which", "copied", "copies", NULL};
+    static char *names[] = {"rows",  "sums",   "experts", "contrasts", "out", "first",
+                            "which", "copied", "copies",  "shares",    NULL};
     PyObject *rows, *sums, *experts, *contrasts, *out, *which = Py_None;
     Py_ssize_t first = 0;
     long long copied = 0, copies = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!OO|nOLL:score", names, &rows, &sums, &PyList_Type, &experts,
-                                     &contrasts, &out, &first, &which, &copied, &copies))
+    int shares = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!OO|nOLLp:score", names, &rows, &sums, &PyList_Type, &experts,
+                                     &contrasts, &out, &first, &which, &copied, &copies, &shares))
         return NULL;
     Buffers *buffers = calloc(1, sizeof *buffers);
     if (!buffers)
         return PyErr_NoMemory();
-    Scoring q = {.state = PyModule_GetState(module), .copied = copied, .copies = copies};
+    Scoring q = {.state = PyModule_GetState(module), .copied = copied, .copies = copies, .shares = shares};
     size_t n_out = 0, width = 0;
     int good = rows_open(&q.rows, buffers, rows, which, INT32_MAX) == 0 && open_stack(&q, buffers, sums, &width) == 0 &&
                (q.contrasts = buffers_add(buffers, contrasts, 8, 0, &q.n_contrasts, "contrasts")) &&
@@ -716,16 +722,62 @@ static ALWAYS_INLINE double bounded(double opinion, const double *bound)
     return bound[1] > 0 ? z / (1.0 + fabs(z) / bound[1]) : opinion;
 }
 
-/* The scores of documents; 0 if one is NaN. */
-static int weigh_all(const double *opinion, const double *weights, const double *bias, const double *bounds,
-                     double *out, size_t n_out, size_t contrasts, size_t experts)
+/* The pool of a call: experts by view, each view's followed by a share of known terms if there are `sizes`. */
+typedef struct {
+    const double *weights, *bias, *bounds;
+    size_t contrasts, experts, n_views, each; /* `each`: 2 numbers of an expert in `bounds`, or 4 with voices */
+    const int64_t *sizes;
+    double *voices; /* of the experts, for one document */
+} Pool;
+
+/* The pool's share of the loudness that is left when it is as silent as this; its voices count for no less. */
+static const double LEAST_HEARD = 0.8;
+
+/* How loud each expert is. `opinion` has the experts and shares of a document; `bounds` the experts of a contrast.
+ *
+ * In the pool: (share of known terms / usual share)^3, at most 1. The voices share out the pool's loudness, down to
+ * LEAST_HEARD of it; what the pool loses below goes to the experts beside it, which have no usual share. */
+static void find_voices(const Pool *pool, const double *opinion, const double *bounds)
 {
+    double whole = 0.0, heard = 0.0, beside = 0.0;
+    size_t e = 0;
+    for (size_t v = 0; v < pool->n_views; v++) {
+        const size_t end = e + (size_t)pool->sizes[v];
+        const double share = opinion[end + v];
+        for (; e < end; e++) {
+            const double usual = bounds[4 * e + 2], loudness = bounds[4 * e + 3];
+            const double known = share < usual ? share / usual : 1.0, voice = known * known * known;
+            pool->voices[e] = voice;
+            if (usual > 0) {
+                whole += loudness;
+                heard += loudness * voice;
+            } else
+                beside += loudness;
+        }
+    }
+    const double part = whole > 0 ? heard / whole : 0.0;
+    const double total = whole * (part < LEAST_HEARD ? part / LEAST_HEARD : 1.0) + beside;
+    const double out = total > 0 ? 1.0 / total : 1.0, in = out / (part < LEAST_HEARD ? LEAST_HEARD : part);
+    for (e = 0; e < pool->experts; e++)
+        pool->voices[e] *= bounds[4 * e + 2] > 0 ? in : out;
+}
+
+/* The scores of documents; 0 if one is NaN. */
+static int weigh_all(const Pool *pool, const double *opinion, double *out, size_t n_out)
+{
+    const size_t experts = pool->experts, n_views = pool->sizes ? pool->n_views : 1;
     for (size_t i = 0; i < n_out; i++) {
-        const size_t own = i % contrasts * experts;
-        double total = bias[i % contrasts];
-        for (size_t e = 0; e < experts; e++) {
-            const double said = opinion[i * experts + e];
-            total += weights[own + e] * (bounds ? bounded(said, bounds + 2 * (own + e)) : said);
+        const double *weights = pool->weights + i % pool->contrasts * experts;
+        const double *bounds = pool->bounds ? pool->bounds + i % pool->contrasts * experts * pool->each : NULL;
+        double total = pool->bias[i % pool->contrasts];
+        if (pool->each == 4)
+            find_voices(pool, opinion, bounds);
+        for (size_t v = 0, e = 0; v < n_views; v++) {
+            for (const size_t end = pool->sizes ? e + (size_t)pool->sizes[v] : experts; e < end; e++) {
+                const double said = *opinion++, heard = bounds ? bounded(said, bounds + pool->each * e) : said;
+                total += weights[e] * (pool->each == 4 ? heard * pool->voices[e] : heard);
+            }
+            opinion += pool->sizes != NULL;
         }
         out[i] = total;
         if (!isfinite(total))
@@ -734,41 +786,66 @@ static int weigh_all(const double *opinion, const double *weights, const double 
     return 1;
 }
 
+/* Whether the sizes of all arguments fit. */
+static int fits(Pool *pool, size_t n_opinions, size_t n_weights, size_t n_bounds, size_t n_out)
+{
+    if (!pool->contrasts || n_weights % pool->contrasts || n_out % pool->contrasts)
+        return 0;
+    pool->experts = n_weights / pool->contrasts;
+    pool->each = pool->bounds && n_bounds == 4 * n_weights && n_weights ? 4 : 2;
+    size_t in_views = 0;
+    for (size_t v = 0; v < pool->n_views; v++) {
+        if (pool->sizes[v] < 0 || (size_t)pool->sizes[v] > pool->experts)
+            return 0;
+        in_views += (size_t)pool->sizes[v];
+    }
+    return n_opinions == n_out * (pool->experts + pool->n_views) && (!pool->sizes || in_views == pool->experts) &&
+           (!pool->bounds || n_bounds == pool->each * n_weights) && (pool->each == 2 || pool->sizes);
+}
+
 const char weigh_doc[] =
-    "weigh(opinions, weights, bias, out, bounds=None)\n--\n\n"
+    "weigh(opinions, weights, bias, out, bounds=None, sizes=None)\n--\n\n"
     "Compute the pool's scores of documents: bias + the sum of weight times opinion, expert by expert.\n\n"
-    "opinions: (documents, contrasts, experts); weights: (contrasts, experts); bias: (contrasts,); out: "
-    "(documents, contrasts); bounds: (contrasts, experts, 2), the centre and the bound of an expert's "
-    "opinions, with a bound of 0 for none. All float64. ValueError if a score is NaN.";
+    "opinions: (documents, contrasts, experts), or with sizes (the number of experts in each view, int64) the "
+    "experts of each view and then the share of its terms that are known; weights: (contrasts, experts); bias: "
+    "(contrasts,); out: (documents, contrasts); bounds: (contrasts, experts, 2), the centre and the bound of an "
+    "expert's opinions, with a bound of 0 for none, or (contrasts, experts, 4), also the usual share (0 for experts "
+    "beside the pool) and the loudness. All else float64. ValueError if a score is NaN.";
 PyObject *pool_weigh(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"opinions", "weights", "bias", "out", "bounds", NULL};
-    PyObject *given[5];
+    static char *names[] = {"opinions", "weights", "bias", "out", "bounds", "sizes", NULL};
+    PyObject *given[6];
     (void)module;
-    given[4] = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO|O:weigh", names, &given[0], &given[1], &given[2], &given[3],
-                                     &given[4]))
+    given[4] = given[5] = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO|OO:weigh", names, &given[0], &given[1], &given[2], &given[3],
+                                     &given[4], &given[5]))
         return NULL;
     Buffers *buffers = calloc(1, sizeof *buffers);
     if (!buffers)
         return PyErr_NoMemory();
-    size_t n_opinions, n_weights, contrasts, n_out, n_bounds = 0;
-    const double *opinion, *weights, *bias, *bounds = NULL;
+    size_t n_opinions, n_weights, n_out, n_bounds = 0;
+    const double *opinion;
     double *out;
+    Pool pool = {.bounds = NULL};
     int good = (opinion = buffers_add(buffers, given[0], 8, 0, &n_opinions, "opinions")) &&
-               (weights = buffers_add(buffers, given[1], 8, 0, &n_weights, "weights")) &&
-               (bias = buffers_add(buffers, given[2], 8, 0, &contrasts, "bias")) &&
+               (pool.weights = buffers_add(buffers, given[1], 8, 0, &n_weights, "weights")) &&
+               (pool.bias = buffers_add(buffers, given[2], 8, 0, &pool.contrasts, "bias")) &&
                (out = buffers_add(buffers, given[3], 8, 1, &n_out, "out")) &&
-               (given[4] == Py_None || (bounds = buffers_add(buffers, given[4], 8, 0, &n_bounds, "bounds")));
-    if (good && (!contrasts || n_weights % contrasts || n_out % contrasts ||
-                 n_opinions != n_out * (n_weights / contrasts) || (bounds && n_bounds != 2 * n_weights))) {
-        PyErr_SetString(PyExc_ValueError, "opinions, weights, bias, bounds and out have inconsistent sizes");
+               (given[4] == Py_None || (pool.bounds = buffers_add(buffers, given[4], 8, 0, &n_bounds, "bounds"))) &&
+               (given[5] == Py_None || (pool.sizes = buffers_add(buffers, given[5], 8, 0, &pool.n_views, "sizes")));
+    if (good && !fits(&pool, n_opinions, n_weights, n_bounds, n_out)) {
+        PyErr_SetString(PyExc_ValueError, "opinions, weights, bias, bounds, sizes and out have inconsistent sizes");
         good = 0;
     }
-    if (good && !weigh_all(opinion, weights, bias, bounds, out, n_out, contrasts, n_weights / contrasts)) {
+    if (good && !(pool.voices = malloc((pool.experts + 1) * sizeof *pool.voices))) {
+        PyErr_NoMemory();
+        good = 0;
+    }
+    if (good && !weigh_all(&pool, opinion, out, n_out)) {
         PyErr_SetString(PyExc_ValueError, "a score is not a number");
         good = 0;
     }
+    free(pool.voices);
     buffers_close(buffers);
     free(buffers);
     if (!good)

@@ -227,6 +227,7 @@ def score(
     which: Buffer | None = None,
     copied: int = 0,
     copies: int = 0,
+    shares: bool = False,
 ) -> None:
     """Compute the experts' opinions on documents, for each contrast of classes. One document is a batch of one.
 
@@ -250,6 +251,8 @@ def score(
         The selected documents.
     copied, copies : int
         The class, and the number, of additional copies of each document.
+    shares : bool
+        Whether the share of each document's columns with documents follows the experts' opinions, for each contrast.
     """
     classes, scores = cast(contrasts, "q"), cast(out, "d")
     indptr, times = cast(rows.indptr, "q"), None if rows.times is None else cast(rows.times, "I")
@@ -260,6 +263,9 @@ def score(
     for i, (d, columns) in enumerate(documents):
         counts = counts_of(sums, columns, copied, copies)
         at = i * len(classes) * stride + first
+        for k in range(len(classes) if shares else 0):
+            learnt = sum(any(count) for count in counts)
+            scores[at + k * stride + len(experts)] = learnt / len(columns) if len(columns) else 0.0
         for k, c in enumerate(classes):
             if c < 0:
                 continue
@@ -279,11 +285,19 @@ def score(
                         scores[at + k * stride + e] = total[k] / length + cast(expert.intercepts, "d")[k]
 
 
-def weigh(opinions: Buffer, weights: Buffer, bias: Buffer, out: Buffer, bounds: Buffer | None = None) -> None:
+def weigh(
+    opinions: Buffer,
+    weights: Buffer,
+    bias: Buffer,
+    out: Buffer,
+    bounds: Buffer | None = None,
+    sizes: Buffer | None = None,
+) -> None:
     """Compute the pool's scores of documents: bias + the sum of weight times opinion, expert by expert.
 
-    `bounds` has for each weight the centre and the bound of the opinions, with a bound of 0 for none. ValueError if a
-    score is NaN.
+    With `sizes`, the number of experts in each view, the opinions of a view's experts are followed by the share of its
+    terms that are known. `bounds` has for each weight the centre and the bound of the opinions, with a bound of 0 for
+    none; or also the usual share and the loudness of `voices`. ValueError if a score is NaN.
 
     Examples
     --------
@@ -300,22 +314,68 @@ def weigh(opinions: Buffer, weights: Buffer, bias: Buffer, out: Buffer, bounds: 
     limits = None if bounds is None else cast(bounds, "d")
     contrasts = len(added)
     experts = len(factors) // contrasts if contrasts else 0
+    in_views = [experts] if sizes is None else cast(sizes, "q").tolist()
+    places = experts + (0 if sizes is None else len(in_views))
+    each = 4 if limits is not None and factors and len(limits) == 4 * len(factors) else 2
     if (
         not contrasts
-        or len(values) != len(scores) * experts
-        or (limits is not None and len(limits) != 2 * len(factors))
+        or len(factors) % contrasts
+        or len(scores) % contrasts
+        or len(values) != len(scores) * places
+        or min(in_views, default=0) < 0
+        or sum(in_views) != experts
+        or (limits is not None and len(limits) != each * len(factors))
+        or (each == 4 and sizes is None)
     ):
-        raise ValueError("opinions, weights, bias, bounds and out have inconsistent sizes")
+        raise ValueError("opinions, weights, bias, bounds, sizes and out have inconsistent sizes")
     for i in range(len(scores)):
+        own, at = i % contrasts * experts, i * places
+        said, shares = [], []
+        for size in in_views:
+            said += values[at : at + size].tolist()
+            if sizes is not None:
+                shares += [values[at + size]] * size
+            at += size + (sizes is not None)
         total = added[i % contrasts]
-        for e in range(experts):
-            own, said = i % contrasts * experts + e, values[i * experts + e]
+        loud = None
+        if each == 4 and limits is not None:
+            loud = voices([tuple(limits[4 * (own + e) + 2 : 4 * (own + e) + 4]) for e in range(experts)], shares)
+        for e, opinion in enumerate(said):
             if limits is not None:
-                said = bounded(said, limits[2 * own], limits[2 * own + 1])
-            total += factors[own] * said
+                opinion = bounded(opinion, limits[each * (own + e)], limits[each * (own + e) + 1])
+            total += factors[own + e] * (opinion if loud is None else opinion * loud[e])
         scores[i] = total
         if not isfinite(total):
             raise ValueError("a score is not a number")
+
+
+def voices(experts: Sequence[tuple[float, float]], shares: Sequence[float]) -> list[float]:
+    """Return how loud each expert is on a document: see `surebayes.pool.weights.voices_of`.
+
+    Examples
+    --------
+    >>> voices([(0.8, 0.5), (0.8, 0.5)], [0.8, 0.0])
+    [2.0, 0.0]
+    """
+    loud, whole, heard, beside = [], 0.0, 0.0, 0.0
+    for (usual, loudness), share in zip(experts, shares):
+        known = share / usual if share < usual else 1.0
+        voice = known * known * known
+        loud.append(voice)
+        if usual > 0:
+            whole += loudness
+            heard += loudness * voice
+        else:
+            beside += loudness
+    part = heard / whole if whole > 0 else 0.0
+    total = whole * (part / LEAST_HEARD if part < LEAST_HEARD else 1.0) + beside
+    outside = 1.0 / total if total > 0 else 1.0
+    inside = outside / max(part, LEAST_HEARD)
+    return [voice * (inside if usual > 0 else outside) for voice, (usual, _) in zip(loud, experts)]
+
+
+LEAST_HEARD = 0.8
+"""The pool's voices count for no less than this part of its loudness."""
 
 
 def bounded(opinion: float, centre: float, most: float) -> float:
