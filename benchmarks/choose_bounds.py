@@ -137,7 +137,9 @@ def _with_machines() -> tuple[ViewSpec, ...]:
 
 def _asked(engine: Engine, documents: list) -> np.ndarray:
     parts = [engine.opinions(engine.cut(documents[at : at + CHUNK])) for at in range(0, len(documents), CHUNK)]
-    return np.concatenate([np.reshape(part, (-1, len(engine.contrasts), engine.n_places))[:, :, engine.places] for part in parts])
+    return np.concatenate(
+        [np.reshape(part, (-1, len(engine.contrasts), engine.n_places))[:, :, engine.places] for part in parts]
+    )
 
 
 def measure_mail(part: Part) -> dict[str, np.ndarray]:

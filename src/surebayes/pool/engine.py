@@ -82,7 +82,7 @@ class Engine:
 
     @property
     def has_voices(self) -> bool:
-        """Whether the opinions of a view's experts are followed by the share of its terms that are known, as of mail."""
+        """Whether the opinions of a view's experts are followed by the share of its terms that it knows, as of mail."""
         return self.reader == "mail"
 
     @property

@@ -97,14 +97,15 @@ def voices_of(experts: "Sequence[Limits]", shares: "Sequence[float]") -> "list[f
     """Return how loud each expert is on a document, given the share of its terms that each expert's view knows.
 
     The voice of an expert in the pool is (share / usual share)^3, at most 1. The voices share out the pool's loudness,
-    down to `LEAST_HEARD` of it; what the pool loses below goes to the experts beside it, which have no usual share.
+    down to `LEAST_HEARD` of it; what the pool loses below, the experts beside it gain. These have no usual share.
 
     Examples
     --------
     >>> voices_of([(0.0, 1.0, 0.8, 0.5), (0.0, 1.0, 0.8, 0.5)], [0.9, 0.0])
     [2.0, 0.0]
     """
-    voices, whole, heard, beside = [], 0.0, 0.0, 0.0
+    voices: list[float] = []
+    whole = heard = beside = 0.0
     for (_, _, usual, loudness), share in zip(experts, shares):
         known = share / usual if share < usual else 1.0
         voice = known * known * known
@@ -169,8 +170,9 @@ class PoolWeights:
 
     def voices(self, k: int, shares: "Sequence[float]") -> "list[float]":
         """Return how loud each expert is in a contrast, given the share of known terms of each expert's view."""
-        has_voices = self.bounds is not None and shares and len(self.bounds[k][0]) == 4
-        return voices_of(self.bounds[k], shares) if self.bounds is not None and has_voices else [1.0] * len(self.units[k])
+        if self.bounds is None or not shares or len(self.bounds[k][0]) < 4:
+            return [1.0] * len(self.units[k])
+        return voices_of(self.bounds[k], shares)
 
     def moves(
         self,

@@ -64,6 +64,7 @@ _OWN_MODULES = frozenset(
         "surebayes.text.tfidf_vectorizer",
     }
 )
+_MOST_JOBS = 64  # `n_jobs` may come from a file, and each job is a thread
 # results of the kernel
 _CODES: dict[str, np.dtype] = {"i": np.dtype(np.int32), "q": np.dtype(np.int64), "d": np.dtype(np.float64)}
 
@@ -258,7 +259,7 @@ class KernelMixin(StreamMixin):
         return bytes(document) if isinstance(document, (bytearray, memoryview)) else document
 
     def _jobs(self) -> int:
-        return int(effective_n_jobs(self.n_jobs))
+        return min(int(effective_n_jobs(self.n_jobs)), _MOST_JOBS)
 
     def _count(
         self, count: Callable[[int, list[Any]], T], raw_documents: Iterable[Any], jobs: int

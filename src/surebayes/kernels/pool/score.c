@@ -730,13 +730,13 @@ typedef struct {
     double *voices; /* of the experts, for one document */
 } Pool;
 
-/* The pool's share of the loudness that is left when it is as silent as this; its voices count for no less. */
+/* The pool's voices count for no less than this part of its loudness; `surebayes.pool.weights` has the same number. */
 static const double LEAST_HEARD = 0.8;
 
 /* How loud each expert is. `opinion` has the experts and shares of a document; `bounds` the experts of a contrast.
  *
  * In the pool: (share of known terms / usual share)^3, at most 1. The voices share out the pool's loudness, down to
- * LEAST_HEARD of it; what the pool loses below goes to the experts beside it, which have no usual share. */
+ * LEAST_HEARD of it; what the pool loses below, the experts beside it gain. These have no usual share. */
 static void find_voices(const Pool *pool, const double *opinion, const double *bounds)
 {
     double whole = 0.0, heard = 0.0, beside = 0.0;

@@ -330,7 +330,8 @@ def weigh(
         raise ValueError("opinions, weights, bias, bounds, sizes and out have inconsistent sizes")
     for i in range(len(scores)):
         own, at = i % contrasts * experts, i * places
-        said, shares = [], []
+        said: list[float] = []
+        shares: list[float] = []
         for size in in_views:
             said += values[at : at + size].tolist()
             if sizes is not None:
@@ -339,7 +340,7 @@ def weigh(
         total = added[i % contrasts]
         loud = None
         if each == 4 and limits is not None:
-            loud = voices([tuple(limits[4 * (own + e) + 2 : 4 * (own + e) + 4]) for e in range(experts)], shares)
+            loud = voices([(limits[4 * e + 2], limits[4 * e + 3]) for e in range(own, own + experts)], shares)
         for e, opinion in enumerate(said):
             if limits is not None:
                 opinion = bounded(opinion, limits[each * (own + e)], limits[each * (own + e) + 1])
@@ -357,7 +358,8 @@ def voices(experts: Sequence[tuple[float, float]], shares: Sequence[float]) -> l
     >>> voices([(0.8, 0.5), (0.8, 0.5)], [0.8, 0.0])
     [2.0, 0.0]
     """
-    loud, whole, heard, beside = [], 0.0, 0.0, 0.0
+    loud: list[float] = []
+    whole = heard = beside = 0.0
     for (usual, loudness), share in zip(experts, shares):
         known = share / usual if share < usual else 1.0
         voice = known * known * known
