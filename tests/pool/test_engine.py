@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.svm import LinearSVC
 
-from strategies import bounded_experts, labelled_columns
+from strategies import bounded_experts, labelled_columns, voiced_views
 from surebayes import HashingVectorizer, OpinionPoolNB, metrics
 from surebayes.errors import BadModel
 from surebayes.pool import choosing, second_stage
@@ -433,15 +433,6 @@ def test_a_bounded_opinion_is_the_same_in_c_and_in_python_and_never_larger(exper
     for (value, centre, most), z in zip(experts, counted):
         assert abs(z) <= most or not most
         assert z == value if not most else z * (value - centre) >= 0
-
-
-_limit = st.floats(0, 50, allow_subnormal=False)
-voiced_views = st.lists(
-    st.tuples(st.floats(0, 1), st.lists(st.tuples(st.floats(-50, 50), _limit, st.floats(0, 1), _limit), max_size=3)),
-    min_size=1,
-    max_size=4,
-)
-"""Views: the share of known terms, and the opinion, bound, usual share and loudness of each expert."""
 
 
 @given(voiced_views)
