@@ -217,12 +217,12 @@ bounded_experts = st.lists(
 finite_numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
 
 _limits = st.floats(0, 50, allow_subnormal=False)
-voiced_views = st.lists(
+covered_views = st.lists(
     st.tuples(st.floats(0, 1), st.lists(st.tuples(st.floats(-50, 50), _limits, st.floats(0, 1), _limits), max_size=3)),
     min_size=1,
     max_size=4,
 )
-"""Views: the share of known terms, and the opinion, bound, usual share and loudness of each expert."""
+"""Views: the share of known terms, and the opinion, bound, usual share and portion of each expert."""
 
 
 # ---------------------------------------------------------------------- promises

@@ -1,4 +1,4 @@
-"""A filter and a pool that were written before views had voices: the same scores, until they are tuned."""
+"""A filter and a pool that were written before views had influences: the same scores, until they are tuned."""
 
 import json
 import pathlib
@@ -26,7 +26,7 @@ def lengths(folder):
     return {len(limits) for limits in read_manifest(str(folder))["scoring"]["bounds"][0]}
 
 
-def test_a_filter_has_no_voices_until_it_is_tuned(written, monkeypatch):
+def test_a_filter_has_no_influences_until_it_is_tuned(written, monkeypatch):
     monkeypatch.setattr("surebayes.filter.tuning.FEWEST", 5)
     folder, expected = written[0] / "mail", written[1]["mail"]
     assert read_manifest(str(folder))["version"] == 4

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.svm import LinearSVC
 
-from strategies import bounded_experts, labelled_columns, voiced_views
+from strategies import bounded_experts, covered_views, labelled_columns
 from surebayes import HashingVectorizer, OpinionPoolNB, metrics
 from surebayes.errors import BadModel
 from surebayes.pool import choosing, second_stage
@@ -28,8 +28,8 @@ from surebayes.pool.weights import (
     PoolWeights,
     drawn_model,
     gain_and_bias,
+    influences_of,
     logistic_model,
-    voices_of,
     weigh,
     weigh_contrast,
     weigh_levels,
@@ -362,8 +362,8 @@ def test_one_loud_expert_no_longer_decides_alone():
     scores[np.arange(900) % 9 == 1, 0] = 40.0  # good mail that one expert is very sure of
     fair = weigh_levels(scores, inside)
     plain = weigh_contrast(scores, inside, "equal", alike=True)[0]
-    loud = bounded_by_hand(scores, fair[2]) @ fair[0]
-    assert metrics.tpr_at_fpr(inside, loud, 0.01) > metrics.tpr_at_fpr(inside, scores @ plain, 0.01) + 0.3
+    influences = bounded_by_hand(scores, fair[2]) @ fair[0]
+    assert metrics.tpr_at_fpr(inside, influences, 0.01) > metrics.tpr_at_fpr(inside, scores @ plain, 0.01) + 0.3
 
 
 @pytest.mark.parametrize("better", ["pool", "machine"])
@@ -384,7 +384,7 @@ def test_pool_and_machine_are_weighed_by_their_own_reliability(better):
     trusted = ~(z * side[:, None] < -1).all(1)
     area = np.array([metrics.partial_auc(inside[trusted], column[trusted]) for column in levels.T])
     expected = ((1 - area[0] + 0.005) / (1 - area[1] + 0.005)) ** 2
-    assert spread[1] / spread[0] == pytest.approx(expected)  # what each level says, times its own voice
+    assert spread[1] / spread[0] == pytest.approx(expected)  # what each level says, times its own influence
     assert (spread[0] > spread[1]) == (better == "pool")
     assert abs((levels.sum(1) + bias).mean()) < 3
 
@@ -435,15 +435,15 @@ def test_a_bounded_opinion_is_the_same_in_c_and_in_python_and_never_larger(exper
         assert z == value if not most else z * (value - centre) >= 0
 
 
-@given(voiced_views)
+@given(covered_views)
 @settings(max_examples=200)
-def test_voices_are_the_same_in_c_and_in_python(views):
+def test_influences_are_the_same_in_c_and_in_python(views):
     from surebayes.kernels import _pool, reference
 
     experts = [expert for _, of_view in views for expert in of_view]
     assume(experts)
     opinions = array("d", [x for share, of_view in views for x in (*[said for said, *_ in of_view], share)])
-    bounds = [[(0.5, most, usual, loudness) for _, most, usual, loudness in experts]]
+    bounds = [[(0.5, most, usual, portion) for _, most, usual, portion in experts]]
     weights = PoolWeights([[round(UNIT**-1)] * len(experts)], [0.0], bounds)
     sizes, scores = array("q", [len(of_view) for _, of_view in views]), []
     for kernel in (_pool, reference.pool):
@@ -453,23 +453,23 @@ def test_voices_are_the_same_in_c_and_in_python(views):
     assert scores[0] == scores[1]
     shares = [share for share, of_view in views for _ in of_view]
     total = 0.0
-    for e, ((said, *_), voice) in enumerate(zip(experts, weights.voices(0, shares))):
-        total += weights.bounded(0, e, said) * voice
+    for e, ((said, *_), influence) in enumerate(zip(experts, weights.influences(0, shares))):
+        total += weights.bounded(0, e, said) * influence
     assert array("d", [total]).tobytes() == scores[0]
 
 
 @given(st.lists(st.floats(0, 1), min_size=3, max_size=3), st.integers(0, 1), st.floats(0, 1))
-def test_voices_share_out_the_loudness_of_the_pool(shares, e, more):
+def test_influences_share_out_the_pool(shares, e, more):
     experts = [(0.0, 1.0, 0.9, 0.3), (0.0, 1.0, 0.5, 0.5), (0.0, 1.0, 0.0, 0.2)]
-    loud = voices_of(experts, shares)
-    assert sum(voice * loudness for voice, (*_, loudness) in zip(loud, experts)) == pytest.approx(1.0)
-    assert voices_of(experts, [0.9, 0.5, 0.0]) == pytest.approx([1.0, 1.0, 1.0])
+    before = influences_of(experts, shares)
+    assert sum(influence * portion for influence, (*_, portion) in zip(before, experts)) == pytest.approx(1.0)
+    assert influences_of(experts, [0.9, 0.5, 0.0]) == pytest.approx([1.0, 1.0, 1.0])
     raised = [max(share, more) if i == e else share for i, share in enumerate(shares)]
-    after = voices_of(experts, raised)
-    assert after[e] >= loud[e] - 1e-9
-    assert after[1 - e] <= loud[1 - e] + 1e-9
-    assert after[2] <= loud[2] + 1e-9  # the machine speaks where the pool is silent
-    assert voices_of(experts, [0.0, 0.0, 0.0]) == pytest.approx([0.0, 0.0, 5.0])
+    after = influences_of(experts, raised)
+    assert after[e] >= before[e] - 1e-9
+    assert after[1 - e] <= before[1 - e] + 1e-9
+    assert after[2] <= before[2] + 1e-9  # the machine decides where the pool knows little
+    assert influences_of(experts, [0.0, 0.0, 0.0]) == pytest.approx([0.0, 0.0, 5.0])
 
 
 @pytest.mark.parametrize("n_bounds", [1, 3, 5])
@@ -507,10 +507,10 @@ def test_steps_go_by_what_an_opinion_counts_as_and_are_taken_back():
     moved = weights.moves([[5.0, 5.0]], [0.0], 1, [1])
     assert moved == [round(0.005 * 4 / 3 * 2**40), round(0.005 * 5 * 2**40)]
     assert weights.moved(moved).bounds == weights.bounds
-    voiced = PoolWeights([[2**40, 2**40]], [0.0], [[(1.0, 2.0, 0.5, 0.5), (0.0, 0.0, 0.0, 0.5)]])
-    assert voiced.moves([[5.0, 5.0]], [0.0], 1, [1], [0.5, 0.0]) == moved
-    quieter = [round(0.005 * (4 / 3 * voice) * 2**40) for voice in voices_of(voiced.bounds[0], [0.25, 0.0])]
-    assert voiced.moves([[5.0, 4 / 3]], [0.0], 1, [1], [0.25, 0.0]) == quieter
+    scaled = PoolWeights([[2**40, 2**40]], [0.0], [[(1.0, 2.0, 0.5, 0.5), (0.0, 0.0, 0.0, 0.5)]])
+    assert scaled.moves([[5.0, 5.0]], [0.0], 1, [1], [0.5, 0.0]) == moved
+    quieter = [round(0.005 * (4 / 3 * influence) * 2**40) for influence in influences_of(scaled.bounds[0], [0.25, 0.0])]
+    assert scaled.moves([[5.0, 4 / 3]], [0.0], 1, [1], [0.25, 0.0]) == quieter
     assert weights.moved(moved).moved(moved, -1) == weights
 
 

@@ -263,7 +263,7 @@ def test_scores_are_the_weighed_bounded_opinions():
     X, y = mails(80)
     p = pool().fit(X[:60], y[:60])
     z = p.expert_scores(X[60:])[:, 0] - p.bounds_[0, :, 0]
-    most, (usual, loudness) = p.bounds_[0, :, 1], p.voices_[0].T
+    most, (usual, portion) = p.bounds_[0, :, 1], p.coverage_[0].T
     counted = np.where(most > 0, z / (1 + np.abs(z) / np.where(most > 0, most, 1)), z)
     cut = [p._cut([x]) for x in X[60:]]
     places = [np.frombuffer(sums.own.place, np.int32) for sums in p._engine.sums]
@@ -274,13 +274,15 @@ def test_scores_are_the_weighed_bounded_opinions():
     shares = (known / terms)[:, [v for v, view in enumerate(p._engine.views) for _ in view.experts]]
     pooled, machine = usual > 0, (usual == 0) & (most > 0)
     assert machine.sum() == 1
-    assert loudness.sum() == pytest.approx(1)
-    voices = np.where(pooled, np.minimum(shares / np.where(pooled, usual, 1), 1) ** 3, 1.0)
-    assert (voices < 1).any()
-    heard = voices @ np.where(pooled, loudness, 0) / loudness[pooled].sum()
-    left = loudness[pooled].sum() * np.minimum(heard / 0.8, 1) + loudness[machine].sum()
-    loud = voices / np.where(pooled, np.maximum(heard, 0.8)[:, None], 1) / left[:, None]
-    np.testing.assert_allclose(p.decision_function(X[60:]), (counted * loud) @ p.weights_[0] + p.bias_[0], rtol=1e-12)
+    assert portion.sum() == pytest.approx(1)
+    influences = np.where(pooled, np.minimum(shares / np.where(pooled, usual, 1), 1) ** 3, 1.0)
+    assert (influences < 1).any()
+    covered = influences @ np.where(pooled, portion, 0) / portion[pooled].sum()
+    left = portion[pooled].sum() * np.minimum(covered / 0.8, 1) + portion[machine].sum()
+    influences = influences / np.where(pooled, np.maximum(covered, 0.8)[:, None], 1) / left[:, None]
+    np.testing.assert_allclose(
+        p.decision_function(X[60:]), (counted * influences) @ p.weights_[0] + p.bias_[0], rtol=1e-12
+    )
 
 
 def test_mail_that_some_views_do_not_know_is_left_to_those_that_do():
@@ -288,12 +290,12 @@ def test_mail_that_some_views_do_not_know_is_left_to_those_that_do():
     p = pool().fit(X[:60], y[:60])
     strange = X[60].replace(b"\n\n", b"\n" + b"".join(b"X-%d: %x\n" % (i, i * 7919**3) for i in range(40)) + b"\n", 1)
     views = [view.name for view in p._engine.views for _ in view.experts]
-    usual, unusual = (dict(zip(views, p._engine.loudness(p._opinions([x]).ravel(), 0))) for x in (X[60], strange))
+    usual, unusual = (dict(zip(views, p._engine.influences(p._opinions([x]).ravel(), 0))) for x in (X[60], strange))
     assert unusual["raw 5"] < 0.5 * usual["raw 5"]
     assert unusual["words"] > usual["words"]
     names = [e for e, name in enumerate(p.experts_) if "second stage" in name]
-    loud = [p._engine.loudness(p._opinions([x]).ravel(), 0)[names[0]] for x in (X[60], strange)]
-    assert loud[1] >= loud[0] >= 1 - 1e-12
+    influences = [p._engine.influences(p._opinions([x]).ravel(), 0)[names[0]] for x in (X[60], strange)]
+    assert influences[1] >= influences[0] >= 1 - 1e-12
 
 
 def test_views_of_ones_own():

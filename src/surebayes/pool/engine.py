@@ -81,26 +81,26 @@ class Engine:
         return sum([len(view.experts) for view in self.views])
 
     @property
-    def has_voices(self) -> bool:
+    def has_coverage(self) -> bool:
         """Whether the opinions of a view's experts are followed by the share of its terms that it knows, as of mail."""
         return self.reader == "mail"
 
     @property
     def n_places(self) -> int:
         """The number of opinions and shares of a document in a contrast."""
-        return self.n_experts + (len(self.views) if self.has_voices else 0)
+        return self.n_experts + (len(self.views) if self.has_coverage else 0)
 
     @property
     def places(self) -> "list[int]":
         """The places of the experts' opinions: see `opinions`."""
-        step = int(self.has_voices)
+        step = int(self.has_coverage)
         return [e + v * step for e, v in enumerate([v for v, view in enumerate(self.views) for _ in view.experts])]
 
     @property
     def share_places(self) -> "list[int]":
         """For each expert the place of its view's share of known terms; empty if there are none."""
         ends, end = [], 0
-        for view in self.views if self.has_voices else ():
+        for view in self.views if self.has_coverage else ():
             end += len(view.experts) + 1
             ends += [end - 1] * len(view.experts)
         return ends
@@ -192,7 +192,7 @@ class Engine:
         With `copies`, as if each document had been learnt that many more times as class `copied`.
         """
         n = len(rows[0]) if which is None else len(which)
-        out, shares = real_zeros(n * len(self.contrasts) * self.n_places), self.has_voices
+        out, shares = real_zeros(n * len(self.contrasts) * self.n_places), self.has_coverage
         contrasts = ints(self.contrasts) if copies else self.asked()
         sums, experts = self.sums, self.experts
 
@@ -207,7 +207,7 @@ class Engine:
     def weighed(self, opinions: Numbers) -> Numbers:
         """Return the pool's scores from `opinions`, (documents, contrasts)."""
         out, weights = real_zeros(len(opinions) // max(self.n_places, 1)), self.weights
-        sizes = ints([len(view.experts) for view in self.views]) if self.has_voices else None
+        sizes = ints([len(view.experts) for view in self.views]) if self.has_coverage else None
         try:
             _kernel.weigh(opinions, weights.values, reals(weights.bias), out, weights.bound_values, sizes)
         except ValueError as error:
@@ -354,12 +354,12 @@ class Engine:
         said = [[row[place] for place in self.places] for row in rows]
         return self.weights.moves(said, scores, label, self.contrasts, self._shares(opinions))
 
-    def loudness(self, opinions: Numbers, k: int) -> "list[float]":
-        """Return how loud each expert is in contrast k on the document of these opinions."""
-        return self.weights.voices(k, self._shares(opinions))
+    def influences(self, opinions: Numbers, k: int) -> "list[float]":
+        """Return the influence of each expert in contrast k on the score of the document with these opinions."""
+        return self.weights.influences(k, self._shares(opinions))
 
     def _shares(self, opinions: Numbers) -> "list[float]":
-        """Return for each expert the share of a document's terms that its view knows; empty if views have no voices."""
+        """Return for each expert the share of a document's terms that its view knows; empty if it doesn't count."""
         return [opinions[place] for place in self.share_places]
 
     # ---- copies and files

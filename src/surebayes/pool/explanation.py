@@ -164,25 +164,25 @@ def explain(engine: Engine, document: Document, k: int, top: int | None = None) 
     """Decompose the score of contrast k by view, and each view by term or character."""
     bias, first, shares = float(engine.weights.bias[k]), 0, []
     silent, cut = engine.asked()[k] < 0, engine.rows([document])
-    loud = engine.loudness(engine.opinions(cut), k)
+    scales = engine.influences(engine.opinions(cut), k)
     for v, (view, rows) in enumerate(zip(engine.views, cut)):
         each, constant = np.zeros(len(_columns(rows))), 0.0
-        voices = [_ExpertShare(engine.weights, k, first + e, loud[first + e]) for e in range(len(view.experts))]
+        parts = [_ExpertShare(engine.weights, k, first + e, scales[first + e]) for e in range(len(view.experts))]
         first += len(view.experts)
         if silent:
-            constant = sum(voice.counts_as(0.0) for voice in voices)
+            constant = sum(part.counts_as(0.0) for part in parts)
         else:
-            each, constant = _column_shares(engine, v, rows, k, voices)
+            each, constant = _column_shares(engine, v, rows, k, parts)
         shares.append(_view_share(view, document, _columns(rows), each, top))
         bias += constant
     return in_order(shares, bias)
 
 
 class _ExpertShare:
-    """An expert's contribution to the pool's score of a contrast: weight times voice times bounded opinion."""
+    """An expert's contribution to the pool's score of a contrast: weight times influence times bounded opinion."""
 
-    def __init__(self, weights: PoolWeights, k: int, e: int, voice: float) -> None:
-        self.weight, self.weights, self.place = weights.of_contrast(k)[e] * voice, weights, (k, e)
+    def __init__(self, weights: PoolWeights, k: int, e: int, influence: float) -> None:
+        self.weight, self.weights, self.place = weights.of_contrast(k)[e] * influence, weights, (k, e)
 
     def counts_as(self, opinion: float) -> float:
         """Return the contribution of an opinion to the score."""
@@ -211,14 +211,14 @@ def _columns(rows: Rows) -> npt.NDArray[np.int32]:
 
 
 def _column_shares(
-    engine: Engine, v: int, rows: Rows, k: int, voices: Sequence[_ExpertShare]
+    engine: Engine, v: int, rows: Rows, k: int, parts: Sequence[_ExpertShare]
 ) -> tuple[FloatArray, float]:
     """Return the contribution of each column of one document, and of the experts without any columns."""
     columns, sums, c = _columns(rows).tolist(), engine.sums[v], engine.contrasts[k]
     total, constant = np.zeros(len(columns)), 0.0
     counts = reference.counts_of(sums, columns)
     times = None if rows.times is None else np.frombuffer(rows.times, np.uint32).tolist()
-    for expert, voice in zip(engine.experts[v], voices):
+    for expert, part in zip(engine.experts[v], parts):
         each, without = np.zeros(len(columns)), 0.0
         if isinstance(expert, ExpertSpec):
             log_odds = reference.log_odds(counts, sums, c, expert.smoothing)
@@ -230,8 +230,8 @@ def _column_shares(
             _, length, of_columns = reference.staged(expert, columns, times, len(engine.contrasts))
             each = np.array([row[k] for row in of_columns], float).reshape(-1) / length
             without = expert.intercepts[k]
-        total += voice.share(without + float(each.sum()), without) * each
-        constant += voice.counts_as(without)
+        total += part.share(without + float(each.sum()), without) * each
+        constant += part.counts_as(without)
     return total, constant
 
 

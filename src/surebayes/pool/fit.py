@@ -280,7 +280,7 @@ def _weigh(
     beside, alike = engine.beside, len(engine.beside) == len(engine.stages)
     how = way_to_weigh(how, engine.reader)
     shares = None
-    if engine.has_voices:
+    if engine.has_coverage:
         shares = opinions[:, 0, engine.share_places]
         opinions = np.ascontiguousarray(opinions[:, :, engine.places])
     engine.weights, _ = weigh(opinions, truth, engine.contrasts, how, fewest, alike, turns, beside, shares)

@@ -75,9 +75,9 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     bounds_ : ndarray of shape (n_contrasts, n_experts, 2)
         The center c and the bound t of each expert's raw scores: a score s counts as z / (1 + |z| / t) with z = s - c,
         or as s itself if t is 0.
-    voices_ : ndarray of shape (n_contrasts, n_experts, 2)
-        The share of known terms that is usual in each expert's view (0: always as loud), and the expert's part of the
-        loudness: see docs/decisions/voices-of-views.md.
+    coverage_ : ndarray of shape (n_contrasts, n_experts, 2)
+        The share of known terms that is usual in each expert's view (0: doesn't count), and the expert's portion of the
+        score: see docs/decisions/influence-of-views.md.
 
     Notes
     -----
@@ -350,7 +350,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         if bounds is not None:
             given = np.array(bounds).reshape((*self.weights_.shape, -1))
             limits[:, :, : given.shape[2]] = given
-        self.bounds_, self.voices_ = limits[:, :, :2], limits[:, :, 2:]
+        self.bounds_, self.coverage_ = limits[:, :, :2], limits[:, :, 2:]
 
     # ---- scoring
 

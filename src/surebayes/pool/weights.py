@@ -89,41 +89,42 @@ def bounded(opinion: float, centre: float, most: float) -> float:
     return z / (1.0 + abs(z) / most) if most > 0 else opinion
 
 
-LEAST_HEARD = 0.8
-"""The pool's voices count for no less than this part of its loudness; the kernel has the same number."""
+LEAST_COVERAGE = 0.8
+"""The coverage of a pool counts for no less; the kernel has the same number."""
 
 
-def voices_of(experts: "Sequence[Limits]", shares: "Sequence[float]") -> "list[float]":
-    """Return how loud each expert is on a document, given the share of its terms that each expert's view knows.
+def influences_of(experts: "Sequence[Limits]", shares: "Sequence[float]") -> "list[float]":
+    """Return the influence of each expert on a document's score, given the share of known terms in each expert's view.
 
-    The voice of an expert in the pool is (share / usual share)^3, at most 1. The voices share out the pool's loudness,
-    down to `LEAST_HEARD` of it; what the pool loses below, the experts beside it gain. These have no usual share.
+    The influence of an expert of the pool is (share / usual share)^3, at most 1, divided by the coverage: the mean of
+    these, weighted by the experts' portions, but at least `LEAST_COVERAGE`. With less coverage the pool's portion is
+    smaller, and that of other experts, which have no usual share, larger.
 
     Examples
     --------
-    >>> voices_of([(0.0, 1.0, 0.8, 0.5), (0.0, 1.0, 0.8, 0.5)], [0.9, 0.0])
+    >>> influences_of([(0.0, 1.0, 0.8, 0.5), (0.0, 1.0, 0.8, 0.5)], [0.9, 0.0])
     [2.0, 0.0]
     """
-    voices: list[float] = []
-    whole = heard = beside = 0.0
-    for (_, _, usual, loudness), share in zip(experts, shares):
+    influences: list[float] = []
+    whole = covered = beside = 0.0
+    for (_, _, usual, portion), share in zip(experts, shares):
         known = share / usual if share < usual else 1.0
-        voice = known * known * known
-        voices.append(voice)
+        influence = known * known * known
+        influences.append(influence)
         if usual > 0:
-            whole += loudness
-            heard += loudness * voice
+            whole += portion
+            covered += portion * influence
         else:
-            beside += loudness
-    part = heard / whole if whole > 0 else 0.0
-    total = whole * (part / LEAST_HEARD if part < LEAST_HEARD else 1.0) + beside
+            beside += portion
+    part = covered / whole if whole > 0 else 0.0
+    total = whole * (part / LEAST_COVERAGE if part < LEAST_COVERAGE else 1.0) + beside
     outside = 1.0 / total if total > 0 else 1.0
-    inside = outside / max(part, LEAST_HEARD)
-    return [voice * (inside if usual > 0 else outside) for voice, (_, _, usual, _) in zip(voices, experts)]
+    inside = outside / max(part, LEAST_COVERAGE)
+    return [influence * (inside if usual > 0 else outside) for influence, (_, _, usual, _) in zip(influences, experts)]
 
 
 class PoolWeights:
-    """The pool's score of a contrast: bias + weights . bounded opinions of the experts, each as loud as its voice.
+    """The pool's score of a contrast: bias + the sum of weight, influence and bounded opinion.
 
     Parameters
     ----------
@@ -132,8 +133,8 @@ class PoolWeights:
     bias : list of float
         The constants.
     bounds : list of list of tuple of float, optional
-        For each contrast and expert the center and the bound of its opinions (0: unbounded), and if views have voices
-        the usual share of known terms (0: an expert beside the pool) and the loudness. None if no opinion is bounded.
+        For each contrast and expert the center and the bound of its opinions (0: unbounded), and if known terms count
+        the usual share of known terms (0: an expert beside the pool) and the portion. None if no opinion is bounded.
     """
 
     __slots__ = ("bias", "bounds", "units")
@@ -168,11 +169,11 @@ class PoolWeights:
         """Return the bounded opinion of an expert on a contrast."""
         return opinion if self.bounds is None else bounded(opinion, *self.bounds[k][e][:2])
 
-    def voices(self, k: int, shares: "Sequence[float]") -> "list[float]":
-        """Return how loud each expert is in a contrast, given the share of known terms of each expert's view."""
+    def influences(self, k: int, shares: "Sequence[float]") -> "list[float]":
+        """Return the influence of each expert in a contrast, given the share of known terms in each expert's view."""
         if self.bounds is None or not shares or len(self.bounds[k][0]) < 4:
             return [1.0] * len(self.units[k])
-        return voices_of(self.bounds[k], shares)
+        return influences_of(self.bounds[k], shares)
 
     def moves(
         self,
@@ -195,13 +196,13 @@ class PoolWeights:
         contrasts : list of int
             The class that each contrast separates from the rest.
         shares : sequence of float
-            The share of the document's terms that the view of each expert knows; empty for a pool without voices.
+            The share of the document's terms that the view of each expert knows; empty if it doesn't count.
         """
         moved = []
         for k, (c, score, units) in enumerate(zip(contrasts, scores, self.units)):
             rate = RATE * (float(c == label) - logistic(score))
-            for e, (unit, value, voice) in enumerate(zip(units, opinions[k], self.voices(k, shares))):
-                step = round(rate * (self.bounded(k, e, value) * voice) / UNIT)
+            for e, (unit, value, influence) in enumerate(zip(units, opinions[k], self.influences(k, shares))):
+                step = round(rate * (self.bounded(k, e, value) * influence) / UNIT)
                 moved.append(max(step, -unit if unit > 0 else 0))
         return moved
 
@@ -294,7 +295,7 @@ def weigh(
     beside : sequence of int
         Indices of the experts that form a second level outside the pool.
     shares : ndarray of shape (documents, experts), optional
-        The share of each document's terms that the view of each expert knows, if views have voices.
+        The share of each document's terms that the view of each expert knows, if it counts.
 
     Returns
     -------
@@ -306,7 +307,7 @@ def weigh(
     Reliability is (1 / (1 - AUC_0.1 + .005))^2 for experts that are `alike`, whose opinions are bounded at the median
     of their spreads. This pool and each further expert, bounded at two of its spreads, are then divided by their
     spreads and weighted by the same measure, on documents whose label not all of them contradict. With `shares` the
-    experts of the pool have voices, relative to `USUAL` of the held-out documents. For other experts
+    influence of an expert of the pool depends on known terms: see `influences_of`. For other experts
     reliability is (1 / (1 - AUC_0.1 + .002))^2, on unbounded scores that are divided by their spread.
     """
     import numpy as np
@@ -425,30 +426,30 @@ def weigh_levels(
 ) -> "tuple[FloatArray, float, list[Limits]]":
     """Weight experts with bounded opinions, and those beside their pool: (weights, bias, bounds).
 
-    See `weigh`; docs/decisions/bounded-opinions.md and docs/decisions/voices-of-views.md have the reasons.
+    See `weigh`; docs/decisions/bounded-opinions.md and docs/decisions/influence-of-views.md have the reasons.
     """
     import numpy as np
 
     standard, experts = _Standard(scores, inside), scores.shape[1]
     pooled = standard.speaks & ~np.isin(np.arange(experts), np.asarray(beside, np.int64))
     second = [e for e in beside if standard.speaks[e]]
-    limits = np.column_stack([standard.centre, np.zeros((experts, 3))])  # center, bound, usual share, loudness
+    limits = np.column_stack([standard.centre, np.zeros((experts, 3))])  # center, bound, usual share, portion
     limits[pooled, 1] = np.median(standard.spread[pooled]) if pooled.any() else 0.0
     limits[second, 1] = BESIDE * standard.spread[second]
     limited = limits[:, 1] > 0
-    z, weights, heard = np.where(limited, scores - limits[:, 0], 0.0), np.zeros(experts), np.ones(len(scores))
+    z, weights, covered = np.where(limited, scores - limits[:, 0], 0.0), np.zeros(experts), np.ones(len(scores))
     z /= 1.0 + np.abs(z) / np.where(limited, limits[:, 1], 1.0)
     levels = [z[:, e] for e in second]
     if pooled.any():
-        voices = np.ones((len(scores), int(pooled.sum())))
+        influences = np.ones((len(scores), int(pooled.sum())))
         if shares is not None:
             limits[pooled, 2] = np.maximum(np.quantile(shares[:, pooled], USUAL, axis=0), _LEAST_USUAL)
-            voices = np.minimum(shares[:, pooled] / limits[pooled, 2], 1.0) ** 3
-        voiced = z[:, pooled] * voices
-        reliability = _reliability(voiced, inside)
+            influences = np.minimum(shares[:, pooled] / limits[pooled, 2], 1.0) ** 3
+        scaled = z[:, pooled] * influences
+        reliability = _reliability(scaled, inside)
         weights[pooled] = reliability / reliability.sum()
-        heard = voices @ weights[pooled]
-        levels = [voiced @ weights[pooled] / np.maximum(heard, LEAST_HEARD), *levels]
+        covered = influences @ weights[pooled]
+        levels = [scaled @ weights[pooled] / np.maximum(covered, LEAST_COVERAGE), *levels]
     if not levels:
         return weights, 0.0, _as_bounds(limits, shares)
     of_levels = _Standard(np.column_stack(levels), inside)
@@ -456,7 +457,7 @@ def weigh_levels(
     parts = _reliability(of_levels.z[trusted], inside[trusted]) if len(levels) > 1 else np.ones(1)
     factors, _ = of_levels.raw(parts / parts.sum(), 0.0)
     beyond = parts[len(parts) - len(second) :].sum() / parts.sum()
-    total = np.column_stack(levels) @ factors / ((1.0 - beyond) * np.minimum(heard / LEAST_HEARD, 1.0) + beyond)
+    total = np.column_stack(levels) @ factors / ((1.0 - beyond) * np.minimum(covered / LEAST_COVERAGE, 1.0) + beyond)
     middle = (total[inside].mean() + total[~inside].mean()) / 2
     gain, bias = gain_and_bias(total - middle, inside)
     limits[pooled, 3] = weights[pooled] * (1.0 - beyond)
@@ -467,7 +468,7 @@ def weigh_levels(
 
 
 def _as_bounds(limits: "FloatArray", shares: "FloatArray | None") -> "list[Limits]":
-    """Return centers and bounds, and if views have voices usual shares and loudness."""
+    """Return centers and bounds, and if known terms count usual shares and portions."""
     return [tuple(row) for row in limits[:, : 2 if shares is None else 4].tolist()]
 
 

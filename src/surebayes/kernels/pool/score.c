@@ -725,41 +725,42 @@ static ALWAYS_INLINE double bounded(double opinion, const double *bound)
 /* The pool of a call: experts by view, each view's followed by a share of known terms if there are `sizes`. */
 typedef struct {
     const double *weights, *bias, *bounds;
-    size_t contrasts, experts, n_views, each; /* `each`: 2 numbers of an expert in `bounds`, or 4 with voices */
+    size_t contrasts, experts, n_views, each; /* `each`: 2 numbers of an expert in `bounds`, or 4 with usual shares */
     const int64_t *sizes;
-    double *voices; /* of the experts, for one document */
+    double *influences; /* of the experts, for one document */
 } Pool;
 
-/* The pool's voices count for no less than this part of its loudness; `surebayes.pool.weights` has the same number. */
-static const double LEAST_HEARD = 0.8;
+/* The coverage of a pool counts for no less; `surebayes.pool.weights` has the same number. */
+static const double LEAST_COVERAGE = 0.8;
 
-/* How loud each expert is. `opinion` has the experts and shares of a document; `bounds` the experts of a contrast.
+/* The influence of each expert. `opinion` has the experts and shares of a document; `bounds` the experts of a contrast.
  *
- * In the pool: (share of known terms / usual share)^3, at most 1. The voices share out the pool's loudness, down to
- * LEAST_HEARD of it; what the pool loses below, the experts beside it gain. These have no usual share. */
-static void find_voices(const Pool *pool, const double *opinion, const double *bounds)
+ * In the pool: (share of known terms / usual share)^3, at most 1, divided by the coverage: the mean of these, weighted
+ * by the experts' portions, but at least LEAST_COVERAGE. With less coverage the pool's portion is smaller, and that of
+ * other experts, which have no usual share, larger. */
+static void find_influences(const Pool *pool, const double *opinion, const double *bounds)
 {
-    double whole = 0.0, heard = 0.0, beside = 0.0;
+    double whole = 0.0, covered = 0.0, beside = 0.0;
     size_t e = 0;
     for (size_t v = 0; v < pool->n_views; v++) {
         const size_t end = e + (size_t)pool->sizes[v];
         const double share = opinion[end + v];
         for (; e < end; e++) {
-            const double usual = bounds[4 * e + 2], loudness = bounds[4 * e + 3];
-            const double known = share < usual ? share / usual : 1.0, voice = known * known * known;
-            pool->voices[e] = voice;
+            const double usual = bounds[4 * e + 2], portion = bounds[4 * e + 3];
+            const double known = share < usual ? share / usual : 1.0, influence = known * known * known;
+            pool->influences[e] = influence;
             if (usual > 0) {
-                whole += loudness;
-                heard += loudness * voice;
+                whole += portion;
+                covered += portion * influence;
             } else
-                beside += loudness;
+                beside += portion;
         }
     }
-    const double part = whole > 0 ? heard / whole : 0.0;
-    const double total = whole * (part < LEAST_HEARD ? part / LEAST_HEARD : 1.0) + beside;
-    const double out = total > 0 ? 1.0 / total : 1.0, in = out / (part < LEAST_HEARD ? LEAST_HEARD : part);
+    const double part = whole > 0 ? covered / whole : 0.0;
+    const double total = whole * (part < LEAST_COVERAGE ? part / LEAST_COVERAGE : 1.0) + beside;
+    const double out = total > 0 ? 1.0 / total : 1.0, in = out / (part < LEAST_COVERAGE ? LEAST_COVERAGE : part);
     for (e = 0; e < pool->experts; e++)
-        pool->voices[e] *= bounds[4 * e + 2] > 0 ? in : out;
+        pool->influences[e] *= bounds[4 * e + 2] > 0 ? in : out;
 }
 
 /* The scores of documents; 0 if one is NaN. */
@@ -771,11 +772,11 @@ static int weigh_all(const Pool *pool, const double *opinion, double *out, size_
         const double *bounds = pool->bounds ? pool->bounds + i % pool->contrasts * experts * pool->each : NULL;
         double total = pool->bias[i % pool->contrasts];
         if (pool->each == 4)
-            find_voices(pool, opinion, bounds);
+            find_influences(pool, opinion, bounds);
         for (size_t v = 0, e = 0; v < n_views; v++) {
             for (const size_t end = pool->sizes ? e + (size_t)pool->sizes[v] : experts; e < end; e++) {
-                const double said = *opinion++, heard = bounds ? bounded(said, bounds + pool->each * e) : said;
-                total += weights[e] * (pool->each == 4 ? heard * pool->voices[e] : heard);
+                const double said = *opinion++, counted = bounds ? bounded(said, bounds + pool->each * e) : said;
+                total += weights[e] * (pool->each == 4 ? counted * pool->influences[e] : counted);
             }
             opinion += pool->sizes != NULL;
         }
@@ -810,7 +811,7 @@ const char weigh_doc[] =
     "experts of each view and then the share of its terms that are known; weights: (contrasts, experts); bias: "
     "(contrasts,); out: (documents, contrasts); bounds: (contrasts, experts, 2), the centre and the bound of an "
     "expert's opinions, with a bound of 0 for none, or (contrasts, experts, 4), also the usual share (0 for experts "
-    "beside the pool) and the loudness. All else float64. ValueError if a score is NaN.";
+    "beside the pool) and the portion. All else float64. ValueError if a score is NaN.";
 PyObject *pool_weigh(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"opinions", "weights", "bias", "out", "bounds", "sizes", NULL};
@@ -837,7 +838,7 @@ PyObject *pool_weigh(PyObject *module, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_ValueError, "opinions, weights, bias, bounds, sizes and out have inconsistent sizes");
         good = 0;
     }
-    if (good && !(pool.voices = malloc((pool.experts + 1) * sizeof *pool.voices))) {
+    if (good && !(pool.influences = malloc((pool.experts + 1) * sizeof *pool.influences))) {
         PyErr_NoMemory();
         good = 0;
     }
@@ -845,7 +846,7 @@ PyObject *pool_weigh(PyObject *module, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_ValueError, "a score is not a number");
         good = 0;
     }
-    free(pool.voices);
+    free(pool.influences);
     buffers_close(buffers);
     free(buffers);
     if (!good)

@@ -297,7 +297,7 @@ def weigh(
 
     With `sizes`, the number of experts in each view, the opinions of a view's experts are followed by the share of its
     terms that are known. `bounds` has for each weight the centre and the bound of the opinions, with a bound of 0 for
-    none; or also the usual share and the loudness of `voices`. ValueError if a score is NaN.
+    none; or also the usual share and the portion: see `influences`. ValueError if a score is NaN.
 
     Examples
     --------
@@ -338,46 +338,46 @@ def weigh(
                 shares += [values[at + size]] * size
             at += size + (sizes is not None)
         total = added[i % contrasts]
-        loud = None
+        scales = None
         if each == 4 and limits is not None:
-            loud = voices([(limits[4 * e + 2], limits[4 * e + 3]) for e in range(own, own + experts)], shares)
+            scales = influences([(limits[4 * e + 2], limits[4 * e + 3]) for e in range(own, own + experts)], shares)
         for e, opinion in enumerate(said):
             if limits is not None:
                 opinion = bounded(opinion, limits[each * (own + e)], limits[each * (own + e) + 1])
-            total += factors[own + e] * (opinion if loud is None else opinion * loud[e])
+            total += factors[own + e] * (opinion if scales is None else opinion * scales[e])
         scores[i] = total
         if not isfinite(total):
             raise ValueError("a score is not a number")
 
 
-def voices(experts: Sequence[tuple[float, float]], shares: Sequence[float]) -> list[float]:
-    """Return how loud each expert is on a document: see `surebayes.pool.weights.voices_of`.
+def influences(experts: Sequence[tuple[float, float]], shares: Sequence[float]) -> list[float]:
+    """Return the influence of each expert on a document's score: see `surebayes.pool.weights.influences_of`.
 
     Examples
     --------
-    >>> voices([(0.8, 0.5), (0.8, 0.5)], [0.8, 0.0])
+    >>> influences([(0.8, 0.5), (0.8, 0.5)], [0.8, 0.0])
     [2.0, 0.0]
     """
-    loud: list[float] = []
-    whole = heard = beside = 0.0
-    for (usual, loudness), share in zip(experts, shares):
+    scales: list[float] = []
+    whole = covered = beside = 0.0
+    for (usual, portion), share in zip(experts, shares):
         known = share / usual if share < usual else 1.0
-        voice = known * known * known
-        loud.append(voice)
+        influence = known * known * known
+        scales.append(influence)
         if usual > 0:
-            whole += loudness
-            heard += loudness * voice
+            whole += portion
+            covered += portion * influence
         else:
-            beside += loudness
-    part = heard / whole if whole > 0 else 0.0
-    total = whole * (part / LEAST_HEARD if part < LEAST_HEARD else 1.0) + beside
+            beside += portion
+    part = covered / whole if whole > 0 else 0.0
+    total = whole * (part / LEAST_COVERAGE if part < LEAST_COVERAGE else 1.0) + beside
     outside = 1.0 / total if total > 0 else 1.0
-    inside = outside / max(part, LEAST_HEARD)
-    return [voice * (inside if usual > 0 else outside) for voice, (usual, _) in zip(loud, experts)]
+    inside = outside / max(part, LEAST_COVERAGE)
+    return [influence * (inside if usual > 0 else outside) for influence, (usual, _) in zip(scales, experts)]
 
 
-LEAST_HEARD = 0.8
-"""The pool's voices count for no less than this part of its loudness."""
+LEAST_COVERAGE = 0.8
+"""The pool's coverage counts for no less."""
 
 
 def bounded(opinion: float, centre: float, most: float) -> float:

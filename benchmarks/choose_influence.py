@@ -1,11 +1,11 @@
-"""Voices of views on mail unlike the training mail: settings compared on parts that differ, and across corpora.
+"""The influence of views on mail unlike the training mail: settings compared on parts that differ, and across corpora.
 
 Run it (corpora in the folder that SUREBAYES_DATA names; about a minute of CPU the first time):
 
-    python benchmarks/choose_voices.py [--cache FOLDER]
+    python benchmarks/choose_influence.py [--cache FOLDER]
 
-The rule by which a setting is chosen is in docs/decisions/voices-of-views.md; it was written before this was run. All
-settings are judged on the same opinions of experts, which `--cache` keeps in a folder.
+docs/decisions/influence-of-views.md has the rule by which a setting is chosen; it was written before this was run.
+All settings are judged on the same opinions of experts, which `--cache` keeps in a folder.
 """
 
 import argparse
@@ -117,13 +117,13 @@ def scores(measured: dict[str, np.ndarray], third: str, setting: tuple) -> np.nd
     if how == "relative":
         usual = np.maximum(np.quantile(shares[0], quantile, axis=0), 1e-9)
         shares = tuple(np.minimum(share / usual, 1.0) for share in shares)
-    voices = [(share**power if how != "none" else np.ones_like(share))[:, VIEW[~MACHINE]] for share in shares]
+    influences = [(share**power if how != "none" else np.ones_like(share))[:, VIEW[~MACHINE]] for share in shares]
     standard = Standard(held[:, ~MACHINE], inside)
     most = np.median(standard.spread)
-    z = [soft(part[:, ~MACHINE] - standard.centre, most) * v for part, v in zip((held, judged), voices)]
+    z = [soft(part[:, ~MACHINE] - standard.centre, most) * v for part, v in zip((held, judged), influences)]
     weights = _reliability(z[0], inside)
-    loud = [v @ weights for v in voices]
-    pool = [part @ weights / (np.maximum(g, least) if how == "relative" else 1.0) for part, g in zip(z, loud)]
+    coverage = [v @ weights for v in influences]
+    pool = [part @ weights / (np.maximum(g, least) if how == "relative" else 1.0) for part, g in zip(z, coverage)]
     of_machine = Standard(held[:, MACHINE], inside)
     machine = [soft(part[:, MACHINE] - of_machine.centre, 2 * of_machine.spread)[:, 0] for part in (held, judged)]
     levels, asked = (np.column_stack(both) for both in zip(pool, machine))
@@ -132,7 +132,7 @@ def scores(measured: dict[str, np.ndarray], third: str, setting: tuple) -> np.nd
     trusted = ~(levels * np.where(inside, 1.0, -1.0)[:, None] < -1.0).all(1)
     parts = _reliability(levels[trusted], inside[trusted])
     total = (asked + of_levels.centre / of_levels.spread) @ parts
-    return total / (np.minimum(loud[1] / least, 1.0) * parts[0] + parts[1]) if how == "relative" else total
+    return total / (np.minimum(coverage[1] / least, 1.0) * parts[0] + parts[1]) if how == "relative" else total
 
 
 def _reliability(z: np.ndarray, inside: np.ndarray) -> np.ndarray:
@@ -164,7 +164,7 @@ def choose(trials: dict[str, dict]) -> tuple:
     shown = [chosen, NONE, *PLAIN, *good, *sorted(settings, key=lambda s: table[s].mean())[:5]]
     for s in dict.fromkeys(shown):
         print(f"| {s} | {'yes' if s in good else 'no'} | {table[s].max():.1f} | {table[s].mean():.1f} |")
-    print(f"\nThe rule picks: {chosen}.\n\n| trial | without voices | picked |\n|---|---|---|")
+    print(f"\nThe rule picks: {chosen}.\n\n| trial | equal influences | picked |\n|---|---|---|")
     for name, figures in trials.items():
         both = [" / ".join(f"{v:.4f}" for v in figures[s]) for s in (NONE, chosen)]
         print(f"| {name} | {' | '.join(both)} |")
@@ -172,7 +172,7 @@ def choose(trials: dict[str, dict]) -> tuple:
 
 
 def main() -> int:
-    """Measure what is missing, and print what is chosen."""
+    """Measure missing parts and print the choice."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path)
     cache = parser.parse_args().cache
@@ -180,7 +180,7 @@ def main() -> int:
         cache.mkdir(parents=True, exist_ok=True)
     trials: dict[str, dict] = {}
     for part in chain(mail_parts(), further_parts()):
-        kept = cache / f"voices {part.name}.npz".replace(" ", "_") if cache else None
+        kept = cache / f"influence {part.name}.npz".replace(" ", "_") if cache else None
         if kept and kept.exists():
             with np.load(kept) as file:
                 measured = dict(file)
