@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import random
+import shutil
 import stat
 
 import pytest
@@ -222,3 +224,38 @@ def test_verify_explains_what_is_no_receipt(tmp_path, content, run):
     done = run("verify", path)
     assert done.code != 0
     assert "Not a receipt" in done.err or "No receipt" in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(int(os.environ.get("SUREBAYES_HISTORIES", "20"))))
+def test_an_auditor_with_the_journal_alone_rebuilds_every_digest(tmp_path, seed):
+    """Receipts at random moments of a random history hold; altered ones don't, and another history contradicts them."""
+    dice, texts, given_out = random.Random(seed), [f"text {i} of words w{i} w{i % 3}" for i in range(8)], []
+    with sb.Filter.create(tmp_path / "f", **SMALL) as opened:
+        for _ in range(dice.randint(5, 30)):
+            text, what = dice.choice(texts), dice.random()
+            if what < 0.55:
+                opened.teach(text, dice.choice(["ok", "bad"]))
+            elif what < 0.7:
+                opened.forget(text)
+            elif what < 0.75:
+                opened.erase(documents=[text])
+            elif what < 0.8:
+                opened.train([(text, "ok"), (dice.choice(texts) + " more", "bad")], reserve=dice.choice([0.0, 0.5]))
+            elif what < 0.85:
+                opened.absorb("a mark")
+            else:
+                given_out += opened.receipts(dice.sample(texts, 2))
+        given_out += opened.receipts(texts[:2])
+        whole = opened.lesson_digest()
+    (tmp_path / "auditor").mkdir()
+    shutil.copy(tmp_path / "f" / "journal.sqlite", tmp_path / "auditor")
+    auditor = str(tmp_path / "auditor")
+    assert [receipts.contradiction(one, auditor) for one in given_out] == [None] * len(given_out)
+    assert (given_out[-1]["digest"], given_out[-1]["lessons"]) == (whole["digest"], whole["lessons"])
+    for one in given_out:
+        for name, value in {"label": "other", "digest": "0" * 64, "lessons": one["lessons"] + 1, "row": one["row"] + 1,
+                            "statement": "learnt" if one["statement"] != "learnt" else "absent"}.items():  # fmt: skip
+            altered = {**one, name: value}
+            assert problem(altered) is not None
+            assert receipts.contradiction(altered, auditor) is not None or name == "row"

@@ -304,7 +304,7 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Finding]
         checks.append(Finding("base", *standing))
     checks.append(lessons)
     if "shared" in status:
-        checks.append(_shared(model, status["shared"]))
+        checks += [_shared(model, status["shared"]), *_hosts(model)]
     if unweighed:
         cut_short = (
             f"{unweighed:,} documents were learnt by a training that stopped before it fitted the weights of experts"
@@ -336,6 +336,33 @@ def _shared(model: str, shared: Mapping[str, Any]) -> Finding:
     new = f"; {behind:,} rows of other hosts are new" if behind else ""
     advice = f". Next: surebayes sync -m {shlex.quote(model)}" if waiting or behind else ""
     return Finding("hosts", "note" if advice else "ok", f"{shared['url']} answers{waiting}{new}{advice}")
+
+
+def _hosts(model: str) -> list[Finding]:
+    """Compare the digests that the hosts report with those of the journal here."""
+    from surebayes.errors import SurebayesError
+    from surebayes.filter import hosts
+    from surebayes.filter.filter import Filter
+    from surebayes.filter.shared.host_table import described
+
+    try:
+        found = hosts.known_hosts(model)
+        if not found:
+            return []
+        with Filter.open(model) as opened:
+            unlike = hosts.unlike(opened._session, found)
+    except (SurebayesError, OSError):  # the finding on the database names the problem
+        return []
+    if unlike:
+        return [Finding("lessons of hosts", "problem", (
+            f"{', '.join(unlike)} reported other lessons than the journal here has at the same row. Join the database "
+            "again there, with a new folder."
+        ))]  # fmt: skip
+    behind = [
+        f"{host['name']} ({host['seconds']:,.0f} s ago)" for host in described(found) if host["state"] == "behind"
+    ]
+    late = f"; at an earlier row when they reported: {', '.join(behind)}" if behind else ""
+    return [Finding("lessons of hosts", "ok", f"the digests of {len(found):,} hosts are those of the journal{late}")]
 
 
 def _delivered(promises: Mapping[str, Mapping[str, Any]]) -> list[Finding]:

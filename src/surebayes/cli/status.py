@@ -35,6 +35,8 @@ def status(model: str, digest: bool, as_json: bool | None) -> None:
 
     with Filter.open(model) as opened:
         state = opened.status()
+        if "shared" in state:
+            state["shared"]["hosts"] = _known_hosts(model)
         latest = next((row["time"] for row in opened.history(limit=1)), None)
         if digest:
             with _show.progress("reading the journal"):
@@ -69,11 +71,29 @@ def _facts(state: Mapping[str, Any], latest: str | None) -> dict[str, Any]:
     }
 
 
+def _known_hosts(model: str) -> list[dict[str, Any]]:
+    """Return the hosts of a shared journal; none where the database can't be asked."""
+    from surebayes.errors import SurebayesError
+
+    try:
+        from surebayes.filter.hosts import known_hosts
+        from surebayes.filter.shared.host_table import described
+
+        return described(known_hosts(model))
+    except (SurebayesError, OSError, ImportError):
+        return []
+
+
 def _shared(shared: Mapping[str, Any] | None) -> dict[str, str]:
     """Return the lines about a journal that several hosts share."""
     if shared is None:
         return {}
     lines = {"journal": shared["url"]}
+    for host in shared["hosts"]:
+        this = ", this host" if host["this"] else ""
+        lines[f"host {host['name']}"] = (
+            f"{host['state']}, row {host['row']:,}, {host['seconds']:,.0f} s ago, release {host['release']}{this}"
+        )
     if shared["waiting"]:
         lines["to be sent"] = (
             f"{shared['waiting']:,} lessons since {shared['waiting_since'][:19].replace('T', ' ')} UTC"

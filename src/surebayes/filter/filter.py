@@ -907,8 +907,9 @@ class Filter:
         labels contradict (see `drift`) is "revoked".
 
         With a journal that several hosts share, "shared" has its URL without the password, the number of lessons
-        "waiting" for the database, the number of "waiting_verdicts" that changed here, and the "problem" of a filter
-        that can't `follow`.
+        "waiting" for the database, the number of "waiting_verdicts" that changed here, the "problem" of a filter that
+        can't `follow`, and the "hosts" of one that does: "name", "release", "row", "digest", "seconds" since the
+        report, and the "state" of its lessons: "equal", "behind", or "different" from those of another host.
 
         For a text filter, "second_stage" has the number of lessons since its second stages were fitted, and whether
         `retune` would help.
@@ -930,14 +931,15 @@ class Filter:
                 "views": [view.name for view in state.engine.views],
                 "second_stage": tuning.second_stages(state, self._session.journal),
                 **({} if state.base_in_use is None else {"base": state.base_in_use.status()}),
-                **self._shared_status(),
+                **self.shared_status(),
             }
 
-    def _shared_status(self) -> dict[str, Any]:
+    def shared_status(self) -> dict[str, Any]:
         """Return the local state of a shared journal, without a query; {} if it isn't shared."""
         if not is_shared(self.path):
             return {}
         from surebayes.filter.shared import address, outbox
+        from surebayes.filter.shared.host_table import described
 
         number, size, since = outbox.waiting(self.path)
         first = None if since is None else datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")
@@ -948,6 +950,7 @@ class Filter:
             "waiting_since": first,
             "waiting_verdicts": self._recorder.waiting,
             "problem": "" if self._follower is None else self._follower.problem,
+            "hosts": [] if self._follower is None else described(self._follower.hosts),
         }
         return {"shared": about}
 

@@ -14,6 +14,7 @@ from surebayes.filter import hosts
 from surebayes.filter.session import Session
 from surebayes.filter.shared import database, outbox
 from surebayes.filter.shared.address import read_url
+from surebayes.filter.shared.host_table import Host
 from surebayes.filter.shared.journal import name_of
 from surebayes.filter.shared.verdicts import Exchange
 
@@ -23,6 +24,8 @@ LONGEST = 10.0
 """The longest pause, in seconds, before another try where the database is away."""
 LOOK = 0.5
 """Seconds after which verdicts of this host are sent."""
+HEARTBEAT = 10.0
+"""Seconds between two reports of this host to the other hosts."""
 SNAPSHOT = 600.0
 """Seconds between two looks at the age of the snapshot."""
 
@@ -40,12 +43,16 @@ class Follower:
 
     Attributes
     ----------
+    hosts : list of Host
+        The hosts as they reported themselves last.
     problem : str
         The reason for which it can't follow; "" while it does.
     """
 
     def __init__(self, session: Session) -> None:
         self.session, self.problem = session, ""
+        self.hosts: list[Host] = []
+        self._reported = -HEARTBEAT
         self._reading, self._writing = os.pipe()
         self._stopped = False
         self._name = name_of(session.reading().facts)
@@ -98,6 +105,9 @@ class Follower:
         if self._exchange is None:
             self._exchange = hosts.exchange_of(self.session)
         self._exchange.run()
+        if time.monotonic() - self._reported >= HEARTBEAT:
+            self._reported = time.monotonic()
+            self.hosts = hosts.report(self.session, self._exchange.change)
         if time.monotonic() - self._snapshot >= SNAPSHOT:
             self._snapshot = time.monotonic()
             hosts.sync(self.session)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from surebayes import __version__
 from surebayes.errors import BadInput, BadModel, SurebayesError
 from surebayes.filter import archive
+from surebayes.filter.receipts import scope_of
 from surebayes.filter.session import WAIT, Session
-from surebayes.filter.shared import database, outbox
+from surebayes.filter.shared import database, outbox, presence
 from surebayes.filter.shared.address import (
     checked_url,
     read_url,
@@ -17,10 +19,12 @@ from surebayes.filter.shared.address import (
     without_password,
     write_url,
 )
+from surebayes.filter.shared.host_table import Host
 from surebayes.filter.shared.journal import SharedJournal, name_of
 from surebayes.filter.shared.verdicts import Exchange
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.journal_file import is_shared
+from surebayes.filter.store.lesson_digest import digests_at
 from surebayes.filter.verdicts import exchanged
 from surebayes.filter.verdicts.memory import Memory, is_there
 from surebayes.persist.folder import checked_entry, locked, put_pieces
@@ -167,6 +171,7 @@ def unshare(path: str) -> int:
             sync(session)
         session.sync()
         exchange(session)
+        _leave(session)
         with session.exclusive():  # with every row of the other hosts
             session.ready_to_write()
             session.write_model()
@@ -179,6 +184,14 @@ def unshare(path: str) -> int:
     finally:
         session.close()
     return rows
+
+
+def _leave(session: Session) -> None:
+    url = read_url(session.path)
+    with database.lent(url) as connection, database.named_errors(url):
+        number = database.journal_number(connection, name_of(session.reading().facts))
+        if number is not None and database.tables_version(connection) >= presence.VERSION:
+            presence.leave(connection, number, session.path)
 
 
 # ---------------------------------------------------------------------- joining
@@ -275,13 +288,64 @@ def exchange_of(session: Session) -> Exchange:
     return Exchange(session.path, read_url(session.path), facts)
 
 
-def exchange(session: Session) -> tuple[int, int]:
-    """Exchange remembered verdicts, budgets and counts with the other hosts; return the numbers taken in and sent."""
+def exchange(session: Session) -> tuple[int, int, int]:
+    """Exchange remembered verdicts, budgets and counts with the other hosts.
+
+    Returns
+    -------
+    int, int, int
+        How many verdicts were taken in and sent, and the number of the last exchange.
+    """
     one = exchange_of(session)
     try:
-        return one.run()
+        return *one.run(), one.change
     finally:
         one.close()
+
+
+# ---------------------------------------------------------------------- hosts
+
+
+def report(session: Session, change: int) -> list[Host]:
+    """Report this host, with its last exchange of verdicts; return all hosts."""
+    with session.mutex:
+        scope, _ = scope_of(session)
+        facts = session.reading().facts
+    url = read_url(session.path)
+    with database.lent(url) as connection, database.named_errors(url):
+        number = database.journal_number(connection, name_of(facts))
+        if number is None or database.tables_version(connection) < presence.VERSION:
+            return []
+        presence.report(connection, number, session.path, __version__, scope, change)
+        return presence.listed(connection, number, session.path)
+
+
+def known_hosts(path: str) -> list[Host]:
+    """Return the hosts of a shared journal as they reported themselves last."""
+    url = read_url(path)
+    journal = Journal(path, write=False)
+    try:
+        name = name_of(journal.facts)
+    finally:
+        journal.close()
+    with database.lent(url) as connection, database.named_errors(url):
+        number = database.journal_number(connection, name)
+        return [] if number is None else presence.listed(connection, number, path)
+
+
+def unlike(session: Session, found: Sequence[Host]) -> list[str]:
+    """Return the names of hosts whose digest differs from the one that the journal here has at their row.
+
+    The digests are computed from the first row on. Hosts that are ahead of this one are not compared.
+    """
+    with session.mutex:
+        scope, _ = scope_of(session)
+    journal = Journal(session.path, write=False)
+    try:
+        digests = digests_at(journal, [host.row for host in found], scope)
+    finally:
+        journal.close()
+    return [host.name for host in found if host.digest and digests.get(host.row, host.digest) != host.digest]
 
 
 # ---------------------------------------------------------------------- state
@@ -326,7 +390,8 @@ def sync(session: Session) -> dict[str, Any]:
         with session.transaction():
             pass  # it sends them first
     session.absorb()
-    taken, _ = exchange(session)
+    taken, _, change = exchange(session)
+    report(session, change)
     url = read_url(session.path)
     with session.exclusive():
         journal = session.open_journal()

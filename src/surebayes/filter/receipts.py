@@ -39,7 +39,7 @@ _HEX = {"fingerprint": 32, "digest": 64, "views": 64, "unjournaled": 64, "key": 
 def lesson_digest(session: Session) -> dict[str, Any]:
     """See `Filter.lesson_digest`."""
     with session.mutex:
-        scope, uncovered = _scope(session)
+        scope, uncovered = scope_of(session)
         lessons = replayed(session.reading(refresh=True))
     digest = None if uncovered else lessons.digest(scope)
     return {
@@ -53,7 +53,7 @@ def receipts(session: Session, fingerprints: Sequence[str]) -> list[dict[str, An
     with session.exclusive():
         state = session.ready_to_write()
         journal = session.open_journal()
-        scope, uncovered = _scope(session)
+        scope, uncovered = scope_of(session)
         if uncovered:
             raise ValueError(
                 f"No receipt for {session.path}: {uncovered:,} of its documents were counted without a fingerprint "
@@ -79,7 +79,7 @@ def receipts(session: Session, fingerprints: Sequence[str]) -> list[dict[str, An
     return listed
 
 
-def _scope(session: Session) -> tuple[Scope, int]:
+def scope_of(session: Session) -> tuple[Scope, int]:
     """Return the scope of a filter's digest, and the number of documents without a fingerprint; `mutex` is held."""
     state = session.fresh_state()
     views = [view.to_json() for view in state.engine.views]

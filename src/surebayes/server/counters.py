@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
@@ -50,10 +51,25 @@ class Counters:
             "waiting_lessons", "Lessons that wait for the database of the journal.", "mostrecent"
         )
         self.cut_off = self._gauge("journal_away", "1 while the database of the journal can't be reached.", "livemax")
+        self.waiting_verdicts = self._gauge(
+            "waiting_verdicts", "Verdicts that the other hosts of the journal don't have yet.", "mostrecent"
+        )
+        self.host_row = self._labelled("host_row", "Last row of the journal on each host.", "host")
+        self.host_seconds = self._labelled("host_report_age_seconds", "Seconds since a host's report.", "host")
+        self.host_differs = self._labelled(
+            "host_differs", "1 if a host's lessons differ from those of another host at the same row.", "host"
+        )
         self.tls_expires = self._gauge(
             "tls_expires_timestamp_seconds", "When the certificate of the ports expires; 0 without TLS.", "mostrecent"
         )
         self.stale = self._gauge("certificate_stale", "1 if the certificate is stale.", "mostrecent")
+
+    def show_hosts(self, found: Iterable[Mapping[str, Any]]) -> None:
+        """Show the hosts that share the journal."""
+        for host in found:
+            self.host_row.labels(host["name"]).set(host["row"])
+            self.host_seconds.labels(host["name"]).set(host["seconds"])
+            self.host_differs.labels(host["name"]).set(host["state"] == "different")
 
     def _labelled(self, name: str, about: str, label: str) -> Gauge:
         return Gauge(f"surebayes_{name}", about, [label], registry=self._registry, multiprocess_mode="mostrecent")

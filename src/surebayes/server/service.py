@@ -686,6 +686,8 @@ class Service:
         if "shared" in status:
             counters.waiting.set(status["shared"]["waiting"])
             counters.cut_off.set(bool(status["shared"]["problem"]))
+            counters.waiting_verdicts.set(status["shared"]["waiting_verdicts"])
+            counters.show_hosts(status["shared"]["hosts"])
         for label, budget in status["budgets"].items():
             counters.debt.labels(label).set(budget["debt"])
             counters.mute.labels(label).set(budget["mute"])

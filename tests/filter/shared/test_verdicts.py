@@ -319,7 +319,7 @@ def test_with_older_tables_each_host_has_its_own_until_they_are_upgraded(tmp_pat
             one.calibrate(budget=0.25, burst=3)
             flagged(one, raw)
             assert one.rescue(raw).alarm
-            assert hosts.exchange(one._session) == (0, 0)
+            assert hosts.exchange(one._session) == (0, 0, 0)
             assert hosts.sync_of(one)["verdicts"] == 0
     hosts.share(paths[0], url)  # upgrades the tables
     with sb.Filter.open(paths[0]) as a, sb.Filter.open(paths[1]) as b:

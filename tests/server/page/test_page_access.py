@@ -224,3 +224,25 @@ def test_every_text_is_used_and_every_name_exists():
     named = set(re.findall(r"""(?:\bt|plain|text|plural)\(\s*["']([a-z-]+\.[a-z-]+)["']""", used))
     assert len(named) > 150
     assert named <= set(TEXTS)
+
+
+def test_settings_and_metrics_show_the_hosts_that_share_the_journal(service, browsers, monkeypatch):
+    from surebayes.filter.filter import Filter
+
+    host = {"name": "mail1", "this": True, "release": "1", "row": 1234, "digest": "d", "seconds": 4.2, "state": "equal"}
+    found = [
+        host,
+        {**host, "name": "mail2", "row": 1200, "state": "behind"},
+        {**host, "name": "m3", "state": "different"},
+    ]
+    shared = {"url": "postgresql://db/f", "waiting": 3, "waiting_bytes": 9, "waiting_since": None,
+              "waiting_verdicts": 5, "problem": "away now", "hosts": found}  # fmt: skip
+    assert "postgresql" not in browsers["keeper"].get("/settings").text
+    monkeypatch.setattr(Filter, "shared_status", lambda _: {"shared": shared})
+    page = browsers["keeper"].get("/settings").text
+    for part in ("mail1", "mail2", "1,234", "same", "behind", "different", "away now", "3 lessons wait"):
+        assert part in page, part
+    measured = browsers["keeper"].get("/metrics", headers={"Authorization": "Bearer keeper"}).text
+    for line in ('surebayes_host_row{host="mail2"} 1200.0', 'surebayes_host_differs{host="m3"} 1.0',
+                 'surebayes_host_report_age_seconds{host="mail1"} 4.2', "surebayes_waiting_verdicts 5.0"):  # fmt: skip
+        assert line in measured, line

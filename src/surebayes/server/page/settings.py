@@ -21,9 +21,12 @@ ROWS = 100
 async def settings(visit: Visit) -> dict[str, Any]:
     """Return the settings of the running server."""
     service, options = visit.service, visit.service.options
-    learnt, retention = await visit.ask(lambda mine: (mine.learnt(), mine.memory_status()))
+    learnt, retention, shared = await visit.ask(
+        lambda mine: (mine.learnt(), mine.memory_status(), mine.shared_status().get("shared"))
+    )
     return {
         **server(visit), "folder": os.path.abspath(options.model), "bytes": learnt["bytes"], "retention": retention,
+        "shared": shared,
         "tokens": _tokens(service),
         "tokens_file": None if options.tokens is None else os.path.abspath(options.tokens),
     }  # fmt: skip

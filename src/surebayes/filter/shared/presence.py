@@ -1,0 +1,86 @@
+"""Reports of the hosts of a shared journal: last row, digest of the lessons there, release and time of each."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import TYPE_CHECKING
+
+from surebayes.filter.shared import database
+from surebayes.filter.shared.address import host_of
+from surebayes.filter.shared.host_table import Host
+from surebayes.filter.store.journal import Journal
+from surebayes.filter.store.lesson_digest import RunningHash, Scope
+from surebayes.persist.folder import put
+
+if TYPE_CHECKING:
+    from surebayes.filter.shared.database import BoundedConnection
+
+NAME = "lessons.hash"
+"""The file with the hash of the lessons so far."""
+VERSION = 2
+"""The version of the tables from which hosts report."""
+MOST = 20_000
+"""Rows that a report reads."""
+LOST = 86_400.0 * 30
+"""Seconds without a report after which a host is no longer listed."""
+
+
+def digest_here(folder: str, scope: Scope) -> tuple[int, str]:
+    """Return the last row of a folder's journal, and the digest of its lessons; "" while it is being computed.
+
+    Only new rows are read, and so many in one call that following isn't held up.
+    """
+    path = os.path.join(folder, NAME)
+    try:
+        with open(path, "rb") as file:
+            before = file.read(2**16)
+        running = RunningHash.from_bytes(before)
+    except (OSError, ValueError):  # it is computed again
+        before, running = b"", RunningHash()
+    journal = Journal(folder, write=False)
+    try:
+        last = journal.last()
+        lessons = running.advance(journal, running.replayed.row + MOST)
+    finally:
+        journal.close()
+    if running.to_bytes() != before:
+        put(folder, NAME, running.to_bytes())
+    return last, lessons.digest(scope) if lessons.row == last else ""
+
+
+def report(connection: BoundedConnection, number: int, folder: str, release: str, scope: Scope, change: int) -> None:
+    """Report this host: its last row and the digest there."""
+    row, digest = digest_here(folder, scope)
+    database.lock(connection, number, database.PATIENCE, "verdicts")
+    try:
+        connection.execute(
+            "INSERT INTO surebayes.hosts (journal, host, slot, name, release, seq, change, digest, time) "
+            "SELECT %s, %s, coalesce(max(slot), 0) + 1, %s, %s, %s, %s, %s, now() FROM surebayes.hosts "
+            "WHERE journal = %s ON CONFLICT (journal, host) DO UPDATE SET name = excluded.name, "
+            "release = excluded.release, seq = excluded.seq, change = excluded.change, digest = excluded.digest, "
+            "time = excluded.time",
+            (number, host_of(folder), platform.node()[:200], release, row, change, digest, number),
+        )
+    finally:
+        database.unlock(connection, number, "verdicts")
+
+
+def leave(connection: BoundedConnection, number: int, folder: str) -> None:
+    """List this host no longer; its slot stays taken."""
+    connection.execute(
+        "UPDATE surebayes.hosts SET time = NULL WHERE journal = %s AND host = %s", (number, host_of(folder))
+    )
+
+
+def listed(connection: BoundedConnection, number: int, folder: str) -> list[Host]:
+    """Return the hosts that have reported, by name."""
+    if database.tables_version(connection) < VERSION:
+        return []
+    rows = connection.execute(
+        "SELECT host, name, release, seq, coalesce(change, 0), digest, extract(epoch FROM now() - time)::float8 "
+        "FROM surebayes.hosts WHERE journal = %s AND time > now() - make_interval(secs => %s) ORDER BY name, slot",
+        (number, LOST),
+    )
+    this = host_of(folder)
+    return [Host._make((*row, row[0] == this)) for row in rows]
