@@ -78,6 +78,8 @@ def test_debt_lift_and_what_is_left():
         budget.record(False)
     assert not budget.mute
     assert budget.negatives_until_unmuted() == 0
+    with pytest.warns(DeprecationWarning, match="negatives_until_unmuted"):
+        assert budget.negatives_until_heard() == 0
     assert budget.left == 1
     for _ in range(10_000):
         budget.record(False)

@@ -36,7 +36,7 @@ def stats(model: str, top: int, views: tuple[str, ...], as_json: bool | None) ->
     from surebayes.filter.filter import Filter
 
     with Filter.open(model, renew=False) as opened, _show.progress("counting columns", unit="lessons") as counter:
-        found = opened.telling_terms(top, views or None, counter.show)
+        found = opened.informative_terms(top, views or None, counter.show)
     counted, left = found["with_content"], found["lessons"] - found["with_content"]
     if left and not counted:
         raise BadInput(
@@ -56,7 +56,7 @@ def stats(model: str, top: int, views: tuple[str, ...], as_json: bool | None) ->
 
 def _print(rows: Sequence[dict[str, Any]], documents: dict[str, int]) -> None:
     """Print a table for each view and kind of term."""
-    from surebayes.filter.telling_terms import BYTES, HEADER, WORD
+    from surebayes.filter.informative_terms import BYTES, HEADER, WORD
 
     kinds = {HEADER: "header values", WORD: "words and phrases", BYTES: "pieces of text"}
     counted = ", ".join(f"{count:,} {name}" for name, count in documents.items())

@@ -1798,7 +1798,7 @@ class Filter:
         done = upkeep.erase(self._session, message_ids, documents, lesson)
         return {**done, "remembered": self.erase_remembered(documents=documents, message_ids=message_ids)}
 
-    def telling_terms(
+    def informative_terms(
         self,
         top: int = 12,
         views: Sequence[str] | None = None,
@@ -1832,16 +1832,16 @@ class Filter:
         >>> with tempfile.TemporaryDirectory() as folder, Filter.create(f"{folder}/f", model="words") as filter:
         ...     lessons = [("Cheap pills", "spam"), ("Cheap watches", "spam"), ("Lunch?", "ham"), ("Minutes", "ham")]
         ...     _ = [filter.teach(f"Subject: hello\n\n{text}", label) for text, label in lessons]
-        ...     found = filter.telling_terms(top=1)
+        ...     found = filter.informative_terms(top=1)
         >>> found["documents"]
         {'ham': 2, 'spam': 2}
         >>> [(row["term"], row["label"], row["documents"], row["information"]) for row in found["terms"][-1:]]
         [('cheap', 'spam', {'ham': 0, 'spam': 2}, 1.0)]
         """
-        from surebayes.filter.telling_terms import telling_terms
+        from surebayes.filter.informative_terms import informative_terms
 
         some = None if views is None else [plain_text(name, "a view") for name in several(views, "views", "view")]
-        return telling_terms(self._session, plain_whole(top, "top"), some, progress)
+        return informative_terms(self._session, plain_whole(top, "top"), some, progress)
 
     def lesson_digest(self) -> dict[str, Any]:
         """Return a digest of all lessons: filters with equal digests have learnt the same documents and count alike.

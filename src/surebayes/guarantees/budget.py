@@ -249,6 +249,17 @@ class AlarmBudget:
         missing = UNITS_OF_ONE - self._spare_units
         return -(-missing // self._rate_units) if missing > 0 else 0
 
+    def negatives_until_heard(self) -> int:
+        """Call `negatives_until_unmuted`. Deprecated: this name will be removed in the next release."""
+        import warnings
+
+        warnings.warn(
+            "AlarmBudget.negatives_until_heard is now AlarmBudget.negatives_until_unmuted",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.negatives_until_unmuted()
+
     def bound(self, in_flight: int = 0) -> AlarmBound:
         """Return the promise at this moment.
 

@@ -88,7 +88,7 @@ def learnt(opened):
 
 
 def test_counts_are_those_of_the_raw_lessons(pool):
-    found = pool.telling_terms(top=15)
+    found = pool.informative_terms(top=15)
     lessons = learnt(pool)
     assert 0 < len(lessons) < 80  # neither the reserve nor forgotten lessons
     assert found["lessons"] == found["with_content"] == len(lessons)
@@ -97,21 +97,21 @@ def test_counts_are_those_of_the_raw_lessons(pool):
 
 
 def test_a_view_that_is_asked_for(pool):
-    found = pool.telling_terms(np.int64(3), views=["phrases"])
+    found = pool.informative_terms(np.int64(3), views=["phrases"])
     assert [row["view"] for row in found["terms"]] == ["phrases"] * 3
     with pytest.raises(ValueError, match=r"No view 'phrase'\. This filter has 'raw 4', "):
-        pool.telling_terms(views=["phrase"])
+        pool.informative_terms(views=["phrase"])
     with pytest.raises(ValueError, match="top must be at least 1"):
-        pool.telling_terms(0)
+        pool.informative_terms(0)
     with pytest.raises(TypeError, match="views"):
-        pool.telling_terms(views="phrases")
+        pool.informative_terms(views="phrases")
 
 
 def test_terms_that_share_a_column_are_counted_apart(tmp_path):
     with sb.Filter.create(tmp_path / "f", model="words", width=2**10) as narrow:
         for mail in MAILS[:40]:
             narrow.teach(*mail)
-        found = narrow.telling_terms(top=5)
+        found = narrow.informative_terms(top=5)
         (view,) = narrow._session.current_state().engine.views
     independent = counted([view], MAILS[:40])
     for row in found["terms"]:
@@ -126,22 +126,22 @@ def test_a_layer_counts_its_own_lessons(tmp_path):
         for mail in MAILS[40:50]:
             ann.teach(*mail)
         ann.forget(MAILS[40][0])
-        check(ann.telling_terms(top=6), ann._session.current_state().engine.views, MAILS[41:50], 6)
+        check(ann.informative_terms(top=6), ann._session.current_state().engine.views, MAILS[41:50], 6)
     with sb.Filter.open(tmp_path / "site") as site:
-        check(site.telling_terms(top=6), site._session.current_state().engine.views, MAILS[:40], 6)
+        check(site.informative_terms(top=6), site._session.current_state().engine.views, MAILS[:40], 6)
 
 
 def test_only_lessons_with_content_are_counted(tmp_path):
     with sb.Filter.create(tmp_path / "f", model="words", content=False) as opened:
         opened.train(MAILS[:10], reserve=0.0)
-        assert opened.telling_terms() == {
+        assert opened.informative_terms() == {
             "lessons": 10, "with_content": 0, "documents": {"ham": 0, "spam": 0}, "terms": [],
         }  # fmt: skip
         opened.keep_content(True)
         for mail in MAILS[10:20]:
             opened.teach(*mail)
         opened.train(MAILS[20:25], reserve=0.0, journal=False)
-        found = opened.telling_terms(top=4)
+        found = opened.informative_terms(top=4)
         assert (found["lessons"], found["with_content"]) == (25, 10)
         check(found, opened._session.current_state().engine.views, MAILS[10:20], 4)
 
@@ -149,12 +149,12 @@ def test_only_lessons_with_content_are_counted(tmp_path):
 def test_more_than_two_classes_and_one(tmp_path):
     texts = [("red apple", "fruit"), ("green apple", "fruit"), ("red car", "car"), ("fast car", "car"), ("oak", "tree")]
     with sb.Filter.create(tmp_path / "f", classes=("fruit", "car", "tree"), reader="text", model="words") as opened:
-        assert opened.telling_terms()["terms"] == []
+        assert opened.informative_terms()["terms"] == []
         opened.teach(*texts[0])
-        assert [row["information"] for row in opened.telling_terms()["terms"]] == [0.0, 0.0]
+        assert [row["information"] for row in opened.informative_terms()["terms"]] == [0.0, 0.0]
         for text in texts[1:]:
             opened.teach(*text)
-        found = {row["term"]: row for row in opened.telling_terms()["terms"]}
+        found = {row["term"]: row for row in opened.informative_terms()["terms"]}
     assert found["apple"]["label"] == "fruit"
     assert found["car"]["label"] == "car"
     assert found["oak"]["label"] == "tree"

@@ -36,10 +36,10 @@ _MORE = 4
 """Columns examined for each requested term: several terms may share one."""
 
 
-def telling_terms(
+def informative_terms(
     session: Session, top: int, views: Sequence[str] | None, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """See `Filter.telling_terms`."""
+    """See `Filter.informative_terms`."""
     if top < 1:
         raise ValueError(f"top must be at least 1. Got {top}.")
     with session.mutex:
