@@ -472,6 +472,31 @@ def test_influences_share_out_the_pool(shares, e, more):
     assert influences_of(experts, [0.0, 0.0, 0.0]) == pytest.approx([0.0, 0.0, 5.0])
 
 
+def test_the_usual_share_is_a_quantile_and_the_weights_are_those_of_scaled_opinions():
+    rng = np.random.default_rng(3)
+    inside, shares = rng.random(400) < 0.5, rng.random((400, 3))
+    scores = rng.normal(size=(400, 3)) + 2.0 * inside[:, None]
+    scores[shares[:, 0] < 0.3, 0] *= -1  # what the first expert says of documents that its view doesn't know is wrong
+    weights, bias, bounds = weigh_levels(scores, inside, [2], shares)
+    plain, _, unscaled = weigh_levels(scores, inside, [2])
+    usual, portions = [limits[2] for limits in bounds], [limits[3] for limits in bounds]
+    np.testing.assert_allclose(usual, [*np.quantile(shares[:, :2], 0.25, axis=0), 0.0])
+    assert sum(portions) == pytest.approx(1.0)
+    assert portions[0] / portions[1] == pytest.approx(weights[0] / weights[1])
+    assert weights[0] / weights[1] > plain[0] / plain[1]
+    z = [(scores[:, e] - c) / (1 + np.abs(scores[:, e] - c) / most) for e, (c, most, *_) in enumerate(bounds[:2])]
+    areas = [metrics.partial_auc(inside, z[e] * np.minimum(shares[:, e] / usual[e], 1) ** 3) for e in (0, 1)]
+    assert weights[0] / weights[1] == pytest.approx(((1.005 - areas[1]) / (1.005 - areas[0])) ** 2)
+    assert [limits[:2] for limits in bounds] == unscaled
+    pooled = np.array([
+        bias + sum(w * (s - c) / (1 + abs(s - c) / most) * scale for w, s, (c, most, *_), scale in zip(
+            weights, row, bounds, influences_of(bounds, known)))
+        for row, known in zip(scores, shares.tolist())
+    ])  # fmt: skip
+    chance = 1 / (1 + np.exp(-pooled))  # a logistic model of balanced classes, fitted to the score itself
+    assert chance[inside].mean() + chance[~inside].mean() == pytest.approx(1.0, abs=1e-6)
+
+
 @pytest.mark.parametrize("n_bounds", [1, 3, 5])
 def test_bounds_and_sizes_that_do_not_fit_are_refused(n_bounds):
     from surebayes.kernels import _pool, reference
