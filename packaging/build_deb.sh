@@ -22,10 +22,10 @@ environment=$root/opt/surebayes
 "$environment/bin/pip" install --quiet --no-compile --require-hashes --only-binary :all: -r "$here/requirements.lock"
 "$environment/bin/pip" install --quiet --no-compile --no-deps --no-index "$wheel"
 "$environment/bin/pip" check
+"$environment/bin/pip" uninstall --quiet --yes pip setuptools
 mkdir -p "$root/usr/share/doc/surebayes"
 "$tools/bin/cyclonedx-py" environment --output-reproducible --of JSON -o "$root/usr/share/doc/surebayes/sbom.cdx.json" \
     "$environment/bin/python"
-"$environment/bin/pip" uninstall --quiet --yes pip setuptools
 find "$environment" -name __pycache__ -type d -prune -exec rm -rf {} +
 rm -f "$environment/bin/activate" "$environment"/bin/activate.* "$environment/bin/Activate.ps1"
 grep -rlI "$root" "$environment" --include='*' 2>/dev/null | xargs -r sed -i "s|$root||g"

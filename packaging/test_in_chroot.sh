@@ -30,7 +30,14 @@ dpkg -i /packages/before.deb
 getent passwd surebayes
 test "$(stat -c '%U %G %a' /etc/surebayes)" = "root surebayes 750"
 test "$(stat -c '%U %a' /var/lib/surebayes)" = "surebayes 750"
-test -s /usr/share/doc/surebayes/sbom.cdx.json
+/opt/surebayes/bin/python - << 'SBOM'
+import importlib.metadata, json
+listed = json.load(open("/usr/share/doc/surebayes/sbom.cdx.json"))
+assert listed["bomFormat"] == "CycloneDX", listed["bomFormat"]
+bill = {(part["name"].lower(), part["version"]) for part in listed["components"]}
+there = {(found.name.lower(), found.version) for found in importlib.metadata.distributions()}
+assert bill == there, f"the SBOM differs from what is installed: {bill ^ there}"
+SBOM
 test ! -e /opt/surebayes/bin/pip
 if grep -rIl "/tmp/tmp\." /opt/surebayes; then echo "paths of the build are left"; exit 1; fi
 surebayes doctor
