@@ -7,7 +7,7 @@ STAMP := $(VENV)/.surebayes-tools
 KERNELS := $(VENV)/.surebayes-kernels
 
 .PHONY: setup demo kernels quick generated test test-slow test-scikit-learn test-faults test-spark test-integration test-page test-postgres check bench
-.PHONY: bench-cluster clean sanitize fuzz fuzz-kernels build/sanitize bench-peers format-c docs dist test-sdist test-site changelog bench-check newcomer lock deb test-package
+.PHONY: bench-cluster clean sanitize fuzz fuzz-kernels build/sanitize bench-peers format-c docs dist test-sdist test-site changelog bench-check newcomer lock deb test-package try-operations
 
 # The C code: a kernel is one file, or a folder of files of one idea each.
 KERNEL_FILES := $(wildcard src/surebayes/kernels/*.[ch] src/surebayes/kernels/*/*.[ch])
@@ -174,6 +174,11 @@ test-package: deb
 	rm -rf build/before && dpkg-deb -R build/deb/*.deb build/before && sed -i 's/^Version: .*/Version: 0.0.1/' build/before/DEBIAN/control
 	dpkg-deb --root-owner-group -Zzstd -z1 --build build/before build/before.deb && rm -rf build/before
 	$(SYSTEM_PYTHON) packaging/test_package.py build/before.deb build/deb/*.deb
+
+# The page for administrators followed to the letter in a clean Debian, from the package to a message in Junk, with its time. Needs
+# root and debootstrap.
+try-operations: deb
+	$(SYSTEM_PYTHON) packaging/try_operations.py build/deb/*.deb
 
 # What the next release would say; with VERSION=1.2.0 CHANGELOG.md and CITATION.cff are written for it.
 changelog: setup
