@@ -1,13 +1,13 @@
-"""Novelty: how often documents unlike anything learnt are recognised, and how often familiar ones are mistaken for them.
+"""Novelty: how often documents unlike anything learnt are recognised, and how often familiar ones are taken for them.
 
-    python benchmarks/novelty.py            # the table in docs/novelty.md
+    python benchmarks/novelty.py            # the table in docs/pool-measured.md
     python benchmarks/novelty.py choose     # which views to ask, by the rule below
 
 Needs news20_bydate, reuters21578, korean_news_1600 and spamassassin in the folder that SUREBAYES_DATA names. A case
 learns a corpus without one part of it: a newsgroup, all articles in one of two languages, or the near copies of a
 campaign of spam. Every tenth document (by its place in a fixed random order) is held out as familiar. Figures are
 shares of documents with a p-value of at most .05: of the part that was left out (higher is better), and of familiar
-ones (.05 is right). P-values are those of `Engine.novelty`.
+ones (.05 is right). P-values are those of `Engine.novelty`, which asks the view of single words.
 
 The rule by which views were chosen, written before `choose` was run. Candidates: all views of the pool, its views of
 words (single words, runs of words, with the header), and its view of single words. Corpora: the first ten newsgroups in
@@ -26,7 +26,7 @@ import numpy as np
 from surebayes import corpora
 from surebayes.pool.coverage import MOST, kept
 from surebayes.pool.document import taken
-from surebayes.pool.engine import Engine, mean_share
+from surebayes.pool.engine import Engine, p_value
 from surebayes.pool.specs import views_of
 from surebayes.research.mail_groups import MailGroups
 
@@ -54,22 +54,23 @@ def shares(engine, rows, documents, labels=None):
     """Return the share of unknown terms by view, (documents, views), NaN without terms."""
     found = []
     for d in documents.tolist():
-        one = [taken(batch, np.array([d])) for batch in rows]
-        found.append([np.nan if s is None else s for s in engine.unseen(one, 0, None if labels is None else labels[d])])
+        one, label = [taken(batch, np.array([d])) for batch in rows], None if labels is None else labels[d]
+        each = [engine.unseen(one, 0, label, v) for v in range(len(engine.views))]
+        found.append([np.nan if share is None else share for share in each])
     return np.array(found, float).reshape(len(documents), len(engine.views))
 
 
-def p_values(engine, known, new, views):
+def mean_shares(table, views):
+    """Return the mean share over some views that have terms, of documents with any."""
+    some = table[:, views]
+    some = some[~np.isnan(some).all(1)]
+    return np.nanmean(some, axis=1).tolist()
+
+
+def p_values(known, new, views):
     """Return p-values of new documents by the shares of known ones, in some views, as a filter computes them."""
-
-    def mean(table):
-        return [mean_share([None if np.isnan(s) else float(s) for s in row]) for row in table[:, views]]
-
-    engine.coverage = kept([share for share in mean(known) if share is not None])
-    (n, _), *ranks = engine.coverage
-    return np.array([
-        next((rank / (n + 1) for rank, share in ranks if share < s), 1.0) for s in mean(new) if s is not None
-    ])  # fmt: skip
+    coverage = kept(mean_shares(known, views))
+    return np.array([p_value(coverage, share) for share in mean_shares(new, views)])
 
 
 def measured(reader, documents, labels, cases):
@@ -88,7 +89,7 @@ def measured(reader, documents, labels, cases):
         yield (
             case,
             {
-                which: [p_values(engine, known, table, asked(engine, which)) for table in tables]
+                which: [p_values(known, table, asked(engine, which)) for table in tables]
                 for which in ("all views", "views of words", "single words")
             },
         )

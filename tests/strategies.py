@@ -361,3 +361,8 @@ mail_folders = st.sampled_from(
 maildir_flags = st.text("DFPRSTab", max_size=5).map(lambda text: "".join(sorted(set(text))))
 stored_messages = st.lists(st.tuples(mail_folders, maildir_flags, st.booleans()), min_size=1, max_size=12)
 """Folder, flags, and whether it is new, of each message of a Maildir."""
+
+coverage_shares = st.lists(
+    st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 1 / 3, 1.0])), min_size=1, max_size=90
+)
+"""Shares of unknown words of known documents."""

@@ -26,11 +26,11 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 PUBLIC = ("cluster", "corpora", "metrics", "papers", "streams", "synthetic")
 """The modules and packages of the public interface, besides the package itself."""
 LIMITS = {
-    "modules with one importer": 50,
+    "modules with one importer": 51,
     "classes that make up Filter": 1,
     "modules entered by filter": 18,
     "modules entered by learn": 34,
-    "modules entered by train": 64,
+    "modules entered by train": 65,
     "modules entered by Filter.judge": 19,
     "modules entered by HTTP classify": 38,
     "siblings that import each other": 0,

@@ -380,7 +380,7 @@ def over(base: Engine, layer: Engine, weight: int, missing: "list[int] | None" =
     if sum(documents) >= 2**31:
         raise OverflowError(f"A pool counts up to 2**31 documents; the layer's lessons times {weight} exceed that.")
     engine.documents, engine.experts = ints(documents), base.experts
-    engine.weights = stepped(base.weights, layer.weights.units)
+    engine.weights, engine.coverage = stepped(base.weights, layer.weights.units), base.coverage
     return engine
 
 

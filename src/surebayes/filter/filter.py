@@ -326,12 +326,17 @@ class Filter:
                 state = session.fresh_state()
                 features = self._see(document, state)
                 model, scores = state.model, state.scored(features).scores
-            model = model.of(features.rows)
+            model, novelty = model.of(features.rows), model.engine.novelty(features.rows)
         decision, budgets = self._recorder.decide(model, scores, features, remember, person)
-        return self._verdict(model, decision, features, budgets)
+        return self._verdict(model, decision, features, budgets, novelty)
 
     def _verdict(
-        self, model: Model, decision: tuple[str, float, float, float], features: Features, budgets: dict[str, InForce]
+        self,
+        model: Model,
+        decision: tuple[str, float, float, float],
+        features: Features,
+        budgets: dict[str, InForce],
+        novelty: float | None,
     ) -> Verdict:
         label, score, threshold, probability = decision
 
@@ -344,7 +349,7 @@ class Filter:
                 return _reversal(self._session.fresh_state(), features, label)
 
         shown = {name: budget.to_dict() for name, budget in budgets.items()}
-        known = features.fingerprint, model.version, shown, model.basis
+        known = features.fingerprint, model.version, shown, model.basis, novelty
         return Verdict(label, score, threshold, probability, reasons, reversal, *known)
 
     def explain(self, document: bytes | str, top: int | None = None) -> Explained:
@@ -401,8 +406,9 @@ class Filter:
         with mine._session.mutex:
             state = mine._session.fresh_state()
             model, scores = state.model.of(features.rows), state.scored(features).scores
+            novelty = model.engine.novelty(features.rows)
         decision, budgets = mine._recorder.decide(model, scores, features, False, None)
-        return mine._verdict(model, decision, features, budgets)
+        return mine._verdict(model, decision, features, budgets, novelty)
 
     def explain_remembered_layers(
         self, number: int, top: int | None = None, learner: Filter | None = None

@@ -96,6 +96,8 @@ class Scoring(Record):
         Thresholds by class.
     probability : list of float, or None
         The map from scores to probabilities: slope, shift and floor.
+    coverage : list, or None
+        How well the pool covers its documents.
     """
 
     reader: str
@@ -106,6 +108,7 @@ class Scoring(Record):
     weights: "dict[str, Any]"
     thresholds: "dict[str, float]"
     probability: "Sequence[float] | None"
+    coverage: "list[list[float]] | None" = None
 
     @classmethod
     def from_json(cls, value: "Any") -> "Scoring":
@@ -119,7 +122,8 @@ class Scoring(Record):
             raise BadModel("The manifest has fewer than two classes, no views, or invalid numbers of documents.")
         weights = {name: value[name] for name in WEIGHTS if name in value}
         thresholds, probability = _thresholds(value["thresholds"]), _probability(value["probability"])
-        return cls(reader, names, documents, str(value["model"]), views, weights, thresholds, probability)
+        version, coverage = str(value["model"]), value.get("coverage")
+        return cls(reader, names, documents, version, views, weights, thresholds, probability, coverage)
 
     def to_json(self) -> "dict[str, Any]":
         """Return it as plain values."""
@@ -132,6 +136,7 @@ class Scoring(Record):
             **self.weights,
             "thresholds": self.thresholds,
             "probability": self.probability,
+            **({} if self.coverage is None else {"coverage": self.coverage}),
         }
 
 

@@ -10,7 +10,7 @@ from surebayes._store_errors import BadModel
 from surebayes.filter.manifest import Manifest, Scoring, ViewTables, stable_read
 from surebayes.filter.store.tables import TableFiles
 from surebayes.pool.buffers import Numbers, reals
-from surebayes.pool.engine import Engine
+from surebayes.pool.engine import Engine, coverage_of
 from surebayes.pool.table import FileTable, Sums, Table
 from surebayes.pool.weights import logistic, weights_of
 
@@ -163,6 +163,7 @@ class Model:
             stage.table, stage.intercepts = table, intercepts
         weights, bias, bounds = scoring.weights["weights"], scoring.weights["bias"], scoring.weights.get("bounds")
         engine.weights = weights_of(weights, bias, len(engine.contrasts), engine.n_experts, bounds)
+        engine.coverage = coverage_of(scoring.coverage)
         return cls(engine, scoring.classes, scoring.thresholds, scoring.probability, scoring.model)
 
     @property

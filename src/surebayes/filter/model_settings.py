@@ -6,6 +6,7 @@ import os
 
 from surebayes.errors import BadModel
 from surebayes.filter.plain_values import plain_whole
+from surebayes.pool.engine import coverage_of
 from surebayes.pool.weights import weights_of
 from surebayes.record import Record
 
@@ -27,6 +28,8 @@ class Settings(Record, frozen=False):
         The pool's weights for each contrast and expert, in units of 2**-40, and the constant terms.
     bounds : list, or None
         Bounds on the opinions; see `PoolWeights`.
+    coverage : list, or None
+        How well the pool covers its documents; see `Engine`.
     weights_since : int
         The journal row after which lessons have moved these weights.
     second_stage : int
@@ -59,8 +62,10 @@ class Settings(Record, frozen=False):
     certified_at: int = 0
     base: BaseLink | None = None
     bounds: list[list[tuple[float, float]]] | None = None
+    coverage: list[list[float]] | None = None
 
     def _prepare(self) -> None:
+        self.coverage = coverage_of(self.coverage)
         self.thresholds, self.certificates = self.thresholds or {}, self.certificates or {}  # null in JSON: none
 
     def pool_weights(self, contrasts: int, experts: int) -> PoolWeights:
@@ -69,9 +74,9 @@ class Settings(Record, frozen=False):
 
     def to_json(self) -> dict[str, Any]:
         """Return them as plain values."""
-        values = {name: getattr(self, name) for name in sorted(type(self).FIELDS) if name not in ("base", "bounds")}
-        if self.bounds is not None:
-            values["bounds"] = self.bounds
+        optional = ("bounds", "coverage")
+        values = {name: getattr(self, name) for name in sorted(type(self).FIELDS) if name not in ("base", *optional)}
+        values |= {name: value for name in optional if (value := getattr(self, name)) is not None}
         return values if self.base is None else {"base": self.base.to_json(), **values}
 
     def changed(self, change: dict[str, Any]) -> Settings:

@@ -330,6 +330,7 @@ class State:
         before, self.settings = self.settings.second_stage, self.settings.changed(change)
         engine = self.engine
         engine.weights = self.settings.pool_weights(len(engine.contrasts), engine.n_experts)
+        engine.coverage = self.settings.coverage
         if self.settings.second_stage != before:
             set_stages(engine, body_of(self.settings.second_stage) if self.settings.second_stage else b"")
             self.write_all()

@@ -290,7 +290,7 @@ class _Training:
         if len(labels) == len(chosen.tail):  # all messages are held out: the experts knew nothing
             chosen = chosen._replace(tail=chosen.first)
         fit(near, documents, chosen, [ints(turns[0])], "auto")
-        state.engine.weights = near.weights
+        state.engine.weights, state.engine.coverage = near.weights, near.coverage
 
     def _weigh(self, txn: Transaction, tail: set[str]) -> None:
         """Weight the experts on the held-out messages, learn these too, and fit the second stages.

@@ -192,11 +192,14 @@ class Transaction:
 
     def weights(self, lesson: Lesson = NO_AUTHOR) -> None:
         """Record the pool's current weights and second stages as the starting point of later lessons."""
-        state, change = self.state, {}
+        state = self.state
+        change: dict[str, Any] = {}
         if any(stage.table is not None for stage in state.engine.stages):
             self.add(Event.of(lesson, "stage", body=pack_stages(state.engine)))
             change = {"second_stage": state.seq}
         weights = {"bounds": None, **state.engine.weights.to_json()}
+        if state.engine.coverage is not None or state.settings.coverage is not None:
+            change["coverage"] = state.engine.coverage
         self.settings({**change, **weights, "weights_since": state.seq + 1}, lesson, weights=True)
 
     def commit(self) -> None:

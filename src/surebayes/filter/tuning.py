@@ -69,7 +69,7 @@ def _fit(
     for rows, meant, at in documents.batches(chosen.tail):
         rest.forget(rows, memoryview(labels[at]), memoryview(meant))
     fit(rest, documents, chosen, [array("q", turn) for turn in turns], how, FEWEST)
-    engine.weights, engine.experts = rest.weights, rest.experts
+    engine.weights, engine.experts, engine.coverage = rest.weights, rest.experts, rest.coverage
 
 
 def second_stages(state: State, journal: Journal | None) -> dict[str, Any] | None:

@@ -43,6 +43,9 @@ class Verdict:
         For a layer: "base", "last base" (which can't be read any more), "part of the base" (without the filters below
         it) or "own layer" (without its base). For any filter "no known terms" if nothing in the document was ever
         learnt: never an alarm.
+    novelty : float or None
+        A p-value: about the share of known documents that have as many unknown terms, or more. Small for a document
+        unlike anything learnt. None for an empty document, and where the filter has no record of its documents.
 
     Examples
     --------
@@ -51,8 +54,8 @@ class Verdict:
     """
 
     __slots__ = (
-        "_reasons", "_reversal", "basis", "budgets", "fingerprint", "label", "model", "probability", "score",
-        "threshold",
+        "_reasons", "_reversal", "basis", "budgets", "fingerprint", "label", "model", "novelty", "probability",
+        "score", "threshold",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +70,7 @@ class Verdict:
         model: str = "",
         budgets: "dict[str, dict[str, Any]] | None" = None,
         basis: str = "",
+        novelty: "float | None" = None,
     ) -> None:
         self.label = label
         self.score = score
@@ -75,6 +79,7 @@ class Verdict:
         self.fingerprint = fingerprint
         self.model = model
         self.basis = basis
+        self.novelty = novelty
         self._reasons = reasons
         self._reversal = reversal
         self.budgets = budgets or {}
@@ -106,6 +111,8 @@ class Verdict:
             fields["mute"] = self.mute
         if self.basis:
             fields["basis"] = self.basis
+        if self.novelty is not None:
+            fields["novelty"] = self.novelty
         if reasons:
             fields["reasons"] = [[text, share] for text, share in self.reasons]
             fields["reversal"] = self.reversal if self.reversal is not None and self.reversal < 1e300 else None
@@ -131,6 +138,7 @@ def header_fields(
     budgets: "Mapping[str, Mapping[str, Any]] | None" = None,
     several: bool = False,
     before: "Sequence[tuple[str, str]]" = (),
+    novelty: "float | None" = None,
 ) -> "list[Field]":
     """Return the header fields of a verdict.
 
@@ -144,6 +152,8 @@ def header_fields(
         Whether there are more than two classes, so that budget fields name theirs.
     before : sequence of (str, str)
         SpamAssassin's fields, which come first.
+    novelty : float, optional
+        As in `Verdict`.
 
     Examples
     --------
@@ -163,6 +173,8 @@ def header_fields(
     ]
     if basis:
         fields.append(("X-Surebayes-Basis", basis))
+    if novelty is not None:
+        fields.append(("X-Surebayes-Novelty", f"{novelty:.4f}"))
     for name, budget in (budgets or {}).items():
         state = "mute, so mail passes: " if budget["mute"] else ""
         spent = f"debt {budget['debt']:.3f}, lift {budget['lift']:.3f}, {budget['left']} left"

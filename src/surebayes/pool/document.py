@@ -252,7 +252,7 @@ class Rows:
 
     def of(self, i: int) -> "Rows":
         """Return document i as a batch of one."""
-        start, end = self.indptr[i], self.indptr[i + 1]
+        start, end = int(self.indptr[i]), int(self.indptr[i + 1])
         times = None if self.times is None else _part(self.times, start, end)
         return Rows(from_zero(end - start), _part(self.columns, start, end), times)
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     Batch = tuple[list[Rows], Numbers, "Numbers | None"]
     """Rows, the labels of all their documents, and the indices of the documents to use."""
+    Coverage = list[list[float]]
+    """Pairs of a rank and a share, the first of them the number of documents and 0."""
 
 _kernel = kernel("pool")
 
@@ -59,9 +61,11 @@ class Engine:
         The experts of each view, as the kernel takes them.
     weights : PoolWeights
         The experts' weights in the pool.
+    coverage : list or None
+        How well the pool covers documents like its own, for `novelty`; see `pool.coverage`.
     """
 
-    __slots__ = ("classes", "contrasts", "documents", "experts", "reader", "sums", "views", "weights")
+    __slots__ = ("classes", "contrasts", "coverage", "documents", "experts", "reader", "sums", "views", "weights")
 
     def __init__(
         self, reader: str, views: "tuple[ViewSpec, ...]", classes: int, sums: "list[Sums] | None" = None
@@ -74,6 +78,7 @@ class Engine:
             [_stage_of(e, view) if e.second_stage else e for e in view.experts] for view in views
         ]
         self.weights = PoolWeights.equal(len(self.contrasts), self.n_experts, self.beside)
+        self.coverage: Coverage | None = None
 
     @property
     def n_experts(self) -> int:
@@ -217,6 +222,58 @@ class Engine:
     def scores(self, rows: "list[Rows]") -> Numbers:
         """Score documents: (documents, contrasts)."""
         return self.weighed(self.opinions(rows))
+
+    # ---- novelty
+
+    @property
+    def word_view(self) -> "int | None":
+        """The index of the view of single words, whose terms `novelty` looks up; None if there is none."""
+        return next((v for v, view in enumerate(self.views) if view.kind == "word" and view.high == 1), None)
+
+    def unseen(
+        self, rows: "list[Rows]", d: int = 0, label: "int | None" = None, view: "int | None" = None
+    ) -> "float | None":
+        """Return the share of a document's terms in a view that were never learnt; None if it has no terms there.
+
+        Parameters
+        ----------
+        rows : list of Rows
+            Rows from `rows`.
+        d : int
+            The document.
+        label : int, optional
+            For a learnt document of that class: the share as if it had not been learnt.
+        view : int, optional
+            The view; by default that of single words.
+
+        Examples
+        --------
+        >>> from surebayes.pool.specs import views_of
+        >>> engine = Engine("text", views_of("words", "text"), 2)
+        >>> rows = engine.cut(["cheap pills", "cheap lunch", ""])
+        >>> engine.learn(rows, ints([1, 0, 0]))
+        >>> [engine.unseen(engine.cut([text])) for text in ("pills", "pills or dinner", "")]
+        [0.0, 0.6666666666666666, None]
+        >>> engine.unseen(rows, 0, label=1)
+        0.5
+        """
+        v = self.word_view if view is None else view
+        if v is None or rows[v].indptr[d + 1] == rows[v].indptr[d]:
+            return None
+        one = rows[v] if len(rows[v]) == 1 else rows[v].of(d)
+        with DamageAsBadModel():
+            changed = _kernel.lesson_alive(one, self.sums[v].stack, self.classes, label or 0, label is not None)
+        return abs(changed) / (one.indptr[1] - one.indptr[0])  # type: ignore[no-any-return]
+
+    def novelty(self, rows: "list[Rows]", d: int = 0) -> "float | None":
+        """Return the p-value of a document's coverage: how few known documents have as many unknown words, or more.
+
+        It is rounded up to a stored rank. None without a record of known documents, or for a document without words.
+        """
+        if self.coverage is None:
+            return None
+        unseen = self.unseen(rows, d)
+        return None if unseen is None else p_value(self.coverage, unseen)
 
     # ---- learning
 
@@ -368,6 +425,7 @@ class Engine:
         """Return a copy of counts, weights and second stages."""
         other = Engine(self.reader, self.views, self.classes, [sums.copy() for sums in self.sums])
         other.documents, other.weights, other.experts = ints(self.documents), self.weights, self.experts
+        other.coverage = self.coverage
         return other
 
     def __getstate__(self) -> "dict[str, Any]":
@@ -379,6 +437,7 @@ class Engine:
             "stages": [stage.entries() for stage in self.stages],
             "intercepts": [list(s.intercepts) for s in self.stages],
             **self.weights.to_json(),
+            **({} if self.coverage is None else {"coverage": self.coverage}),
         }
 
     def __setstate__(self, state: "dict[str, Any]") -> None:
@@ -401,3 +460,31 @@ class Engine:
         self.weights = weights_of(
             state["weights"], state["bias"], len(self.contrasts), self.n_experts, state.get("bounds")
         )
+        self.coverage = coverage_of(state.get("coverage"))
+
+
+def p_value(coverage: "Coverage", share: float) -> float:
+    """Return the p-value of a share of unknown words, from a record of `pool.coverage`; too large if anything.
+
+    Examples
+    --------
+    >>> [p_value([[20, 0.0], [1, 0.5], [10, 0.25], [20, 0.0]], share) for share in (0.6, 0.5, 0.25, 0.0)]
+    [0.047619047619047616, 0.47619047619047616, 0.9523809523809523, 1.0]
+    """
+    (known, _), *ranks = coverage
+    return next((rank / (known + 1) for rank, kept in ranks if kept < share), 1.0)
+
+
+def coverage_of(value: object) -> "Coverage | None":
+    """Parse a record of coverage; BadModel for anything that `pool.coverage` doesn't write."""
+    if value is None:
+        return None
+    if (
+        not isinstance(value, list)
+        or not 2 <= len(value) <= 200
+        or not all(isinstance(pair, list) and [type(x) in (int, float) for x in pair] == [True, True] for pair in value)
+        or not all(type(rank) is int and 0 < rank <= value[0][0] < 2**31 and 0 <= share <= 1 for rank, share in value)
+        or not all(value[i][0] < value[i + 1][0] and value[i][1] >= value[i + 1][1] for i in range(1, len(value) - 1))
+    ):
+        raise BadModel("The record of how well a filter covers its documents is invalid.")
+    return value

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.choosing import Digests, Integers, KeptRows, kept
+from surebayes.pool.coverage import measure, sampled
 from surebayes.pool.document import Rows, joined, taken
 from surebayes.pool.engine import Engine
 from surebayes.pool.specs import ExpertSpec
@@ -169,6 +170,8 @@ def fit(
         documents.learn(engine, chosen.tail)
     report("fitting", 0, 1)
     freeze_on(engine, documents, chosen.second)
+    held_out = [memoryview(chosen.tail)] if len(turns) == 1 else turns
+    engine.coverage = measure(engine, documents.batches(sampled(held_out)), documents.labels) if held_out else None
     report("fitting", 1, 1)
 
 

@@ -263,6 +263,29 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         self._engine.forget(self._cut(documents), array("q", labels))
         return self
 
+    def novelty(self, X: Documents) -> FloatArray:
+        """Return how unlike anything learnt documents are, as p-values.
+
+        The p-value of a document is about the share of known documents that have as many words unknown to all of the
+        rest, or more. For documents from the source of the held-out ones it is at most a with probability a or less.
+
+        Parameters
+        ----------
+        X : sequence of str or bytes
+            Documents.
+
+        Returns
+        -------
+        p : ndarray of shape (n_samples,)
+            NaN for a document without words, and without at least 20 held-out documents.
+        """
+        check_is_fitted(self, "weights_")
+        if isinstance(self._engine, GivenEngine):
+            raise ValueError("novelty looks up the words of views='mail' or 'text'; this pool has views of your own.")
+        rows = self._cut(documents := _documents(X))
+        found = [self._engine.novelty(rows, d) for d in range(len(documents))]
+        return np.array([np.nan if p is None else p for p in found], np.float64)
+
     def _cut(self, documents: list[Any]) -> Any:
         """Return the rows of documents, or for custom views the documents themselves."""
         with at_most(self._threads()):

@@ -66,7 +66,9 @@ def fields_of(judgement: Judgement) -> list[tuple[bytes, bytes]]:
     )
     spam.append(("X-Spam-Status", status))
     decision = verdict.label, verdict.score, verdict.threshold, verdict.probability
-    return header_fields(decision, verdict.model, verdict.basis, verdict.budgets, judgement.several, spam)
+    return header_fields(
+        decision, verdict.model, verdict.basis, verdict.budgets, judgement.several, spam, verdict.novelty
+    )
 
 
 def marked(mail: bytes, judgement: Judgement) -> bytes:

@@ -491,8 +491,8 @@ class Service:
     async def verdict_now(self, number: int, top: int = 12, person: str | None = None) -> dict[str, Any] | None:
         """Return the current verdict on a remembered message and its reversal; None if its content isn't stored.
 
-        `reversal` is the number of opposite lessons that would reverse it (None if no number would), `layers` the
-        effect of the person's lessons.
+        `reversal` is the number of opposite lessons that would reverse it (None if no number would), `novelty` that of
+        `Verdict`, `layers` the effect of the person's lessons.
         """
 
         def question(site: Filter) -> dict[str, Any] | None:
@@ -506,6 +506,7 @@ class Service:
             return {
                 **{f"{name}_now": getattr(verdict, name) for name in FIELDS[:4]},
                 "reversal": copies if copies is not None and math.isfinite(copies) else None,
+                "novelty": verdict.novelty,
                 "layers": None if changed is None else changed.to_dict(),
             }  # fmt: skip
 

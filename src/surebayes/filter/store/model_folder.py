@@ -298,5 +298,6 @@ def _scoring(model: Model, places: Sequence[TablePlaces]) -> Scoring:
     ]
     documents, chance = engine.documents, model.probability
     return Scoring(
-        engine.reader, model.names, documents, model.version, views, engine.weights.to_json(), model.thresholds, chance
-    )
+        engine.reader, model.names, documents, model.version, views, engine.weights.to_json(), model.thresholds, chance,
+        engine.coverage,
+    )  # fmt: skip

@@ -66,7 +66,8 @@ def explanation(mine: Filter, document: bytes) -> dict[str, Any]:
     return {
         **{name: getattr(verdict, name) for name in FIELDS},
         "reversal": math.ceil(copies) if copies is not None and math.isfinite(copies) else None,
-        "known": _known(mine, document), "positive": mine.classes[-1] if len(mine.classes) == 2 else verdict.label,
+        "novelty": verdict.novelty, "known": _known(mine, document),
+        "positive": mine.classes[-1] if len(mine.classes) == 2 else verdict.label,
         "subject": message.subject, "sender": message.headers.get("from"), "truncated": message.truncated,
         "bias": why.bias, **shares(why), "text": coloured(message.text, why), "cut": len(message.text) > MOST_TEXT,
         "layers": None if changed is None else changed.to_dict(),

@@ -242,6 +242,7 @@ TEXTS: Mapping[str, str] = {
     "evidence.text": "Text",
     "evidence.text-about": "Text of the message",
     "evidence.cut": "Showing the first 40,000 characters.",
+    "evidence.novelty": "Unlike anything learnt: {share} of the known messages have as many unknown words.",
     "evidence.truncated": "This message is larger than the limit: only its beginning was judged.",
     "evidence.score": "score; {positive} above {threshold}",
     "evidence.probability": "probability of {positive}",
