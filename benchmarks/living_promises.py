@@ -153,7 +153,7 @@ def above_the_line(upper_share, until=36):
 def ever_broken(rate, streams=20_000, length=None, seed=0):
     """Return the places where a threshold may fall, and the share of streams in which a promise was broken by then.
 
-    Anytime; and by the rule for one n, read again at each n where one more may lie above.
+    Anytime; and by the fixed-n rule, read again at each n where one more may lie above.
     """
     length = int(200 / rate) if length is None else length
     generator = np.random.default_rng(seed)
@@ -211,7 +211,7 @@ def laws(plots=None):
     certificates = {rate: ever_broken(rate) for rate in RATES}
     for rate, (anytime, fixed) in certificates.items():
         lines.append(f"| anytime certificate, {rate:.1%} | 20,000 | {anytime[1][-1]:.1%} | 5% |")
-        lines.append(f"| the rule for one n, read at every n, {rate:.1%} | 20,000 | {fixed[1][-1]:.1%} | 5% |")
+        lines.append(f"| the fixed-n rule, read at every n, {rate:.1%} | 20,000 | {fixed[1][-1]:.1%} | 5% |")
     audits = {name: audit_broken(rates) for name, rates in STREAMS.items()}
     lines += [f"| audit: {name} | 20,000 | {curve[-1]:.1%} | 5% |" for name, (_, curve) in audits.items()]
     if plots is not None:
@@ -225,7 +225,7 @@ def draw_laws(certificates, audits, path):
 
     figure = _figure((7.2, 5.8))
     above = _axes(figure, (2, 1, 1), "good documents", "streams broken so far, %", "A promise of 0.1%, confidence 95%")
-    for (places, curve), name in zip(certificates, ("anytime certificate", "the rule for one n, read at every n")):
+    for (places, curve), name in zip(certificates, ("anytime certificate", "the fixed-n rule, read at every n")):
         above.plot(places, 100 * np.array(curve), label=name)
     below = _axes(
         figure, (2, 1, 2), "good documents", "streams outside so far, %", "The audit's bounds, confidence 95%"

@@ -1,4 +1,4 @@
-"""audit: comparison of this filter with another one, on your own mail."""
+"""The `audit` command: the errors of another filter on your mail, next to those of surebayes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from surebayes.research.mailbox_audit import Block, Errors, MailboxAudit, Mistake
 
 _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay=False), multiple=True, help=(
-    "Draw the ROC curve up to 10% false positives into a PNG, SVG or PDF file (needs the extra `plots`); may be "
+    "Draw the ROC curve up to 10% false alarms into a PNG, SVG or PDF file (needs the extra `plots`); may be "
     "repeated."
 ))  # fmt: skip
 
@@ -33,7 +33,7 @@ _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay
     },
     examples=(
         ("surebayes audit --maildir ~/Maildir",
-         "Compare this filter with the one in use, on your own mail."),
+         "Compare the other filter with surebayes, on your own mail."),
         ("surebayes audit --maildir ~/Maildir --junk Werbung --worst 50 --over-time errors.svg",
          "Add a folder of spam, list more mistakes, and draw them over time."),
         ("surebayes audit --ham Maildir/.Archive --spam Maildir/.Junk --by X-Spam-Status",
@@ -47,17 +47,17 @@ _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay
     ),
 )  # fmt: skip
 @click.option("--maildir", type=click.Path(readable=False), metavar="DIR", help=(
-    "A store of mail to judge in order of time: a Maildir with its folders, a folder of Maildirs and mbox files, or an "
-    "mbox."
+    "Stored mail to judge in chronological order: a Maildir with its folders, a folder of Maildirs and mbox files, or "
+    "an mbox."
 ))  # fmt: skip
 @click.option("--junk", metavar="NAME", multiple=True, help=(
-    "A further folder of spam, besides Junk, Spam and similar names; may be repeated."
+    "Another spam folder, besides Junk, Spam and similar names; may be repeated."
 ))  # fmt: skip
 @click.option("--leave-out", metavar="NAME", multiple=True, help=(
-    "A further folder to leave out, besides Sent, Drafts and Trash; may be repeated."
+    "Another folder to skip, besides Sent, Drafts and Trash; may be repeated."
 ))  # fmt: skip
 @click.option("--blocks", type=click.IntRange(3, 1000), default=10, metavar="N", help=(
-    "The number of blocks of mail; a filter trained on the earlier blocks judges each one. Default: 10."
+    "The number of blocks of mail; surebayes, trained on the earlier blocks, judges each block. Default: 10."
 ))  # fmt: skip
 @click.option("--worst", type=click.IntRange(0, 1000), default=20, metavar="N", help=(
     "The number of false alarms and of misses to list. Default: 20."
@@ -67,8 +67,8 @@ _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay
 ))  # fmt: skip
 @click.option("--spam", type=click.Path(readable=False), multiple=True, help="Spam; may be repeated.")
 @click.option("--scores", "table", metavar="FILE", type=click.Path(readable=False), help=(
-    "A table instead of mail: CSV, TSV, JSON lines or Parquet, with a score and a correct label in each row, in order "
-    "of time."
+    "A table instead of mail: CSV, TSV, JSON lines or Parquet, with a score and a correct label in each row, in "
+    "chronological order."
 ))  # fmt: skip
 @click.option("--score", default="score", metavar="COL", help="The column of the score. Default: score.")
 @setting("label")
@@ -81,13 +81,13 @@ _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay
     "X-Bogosity (bogofilter), or any other field, whose first number counts."
 ))  # fmt: skip
 @click.option("--threshold", type=float, metavar="SCORE", help=(
-    "The score from which that filter calls mail spam. Default: as in the header field."
+    "The other filter's spam threshold. Default: as in the header field."
 ))  # fmt: skip
 @setting("max_fpr")
 @setting("confidence", about="The confidence of the promise and of the intervals.")
 @click.option("--group-by", type=click.Choice(("mail", "copies", "near", "thread", "sender")), default="near", help=(
-    "The messages that count as one: none, copies, near copies, also one thread, or also one sender. "
-    "Default: near."
+    "Messages that count as one. mail: none; copies: equal texts; near: near copies; thread: near copies and threads; "
+    "sender: near copies and senders. Default: near."
 ))  # fmt: skip
 @click.option("--burst", type=float, default=5.0, metavar="N", help=(
     "The burst of the alarm budget that is simulated on the scores. Default: 5."
@@ -115,16 +115,17 @@ def audit(
     as_json: bool | None,
     **options: Any,
 ) -> None:
-    """Measure the filter in use on your own mail, and compare it with this one.
+    """Compare your current filter with surebayes, on your own mail.
 
-    --maildir judges a mailbox in order of time: each block by a filter trained on the mail before it. Folders and
-    keywords give the correct labels, header fields the verdicts of the filter in use. Nothing in the mailbox changes.
+    --maildir judges a mailbox in chronological order, block by block: surebayes learns all earlier mail before it
+    judges a block. Folders and keywords give the correct labels, header fields the verdicts of the other filter.
+    Nothing in the mailbox changes.
 
-    --ham, --spam and --by measure the scores that another filter left, and certify a threshold for them. This prints
-    the false-alarm rate of that filter's threshold with an interval and with bounds that hold at all times; the
-    threshold that can be certified; the effect of an alarm budget; and the spam found at low false-alarm rates. For
-    comparison, a new surebayes filter judges each message before learning it, in order of time. Messages without the
-    header field are skipped and counted. --scores reads a table instead.
+    --ham, --spam and --by measure the scores that the other filter wrote into mail, and certify a threshold for them.
+    This prints the false-alarm rate of the other filter's threshold, with an interval and with bounds that hold at all
+    times; the threshold that can be certified; the effect of an alarm budget; and the spam found at low false-alarm
+    rates. For comparison, surebayes starts empty and judges each message before learning it, in chronological order.
+    Messages without the header field are skipped and counted. --scores reads a table instead.
     """
     from surebayes.filter.evaluation import check_picture, draw_roc
     from surebayes.research import audit as audits

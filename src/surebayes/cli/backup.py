@@ -1,4 +1,4 @@
-"""export, import, dump, restore, completion: transfer of filters, and completion in shells."""
+"""The `export`, `import`, `dump`, `restore` and `completion` commands."""
 
 from __future__ import annotations
 
@@ -60,13 +60,14 @@ def export(model: str, archive: str) -> None:
     cls=Command, person=TEACH,
     arguments={"FILE": "The output of `surebayes export` or `bogoutil -d`; - for standard input (bogofilter only)."},
     name="import",
+    first=("model", "origin", "width", "group"),
     examples=(
         ("surebayes import -m ~/other filter.backup", "Restore a backup into a new folder."),
         ("surebayes import -m ~/site --from bogofilter words.txt",
          "Start from bogofilter's counts, written by `bogoutil -d ~/.bogofilter/wordlist.db > words.txt`."),
     ),
 )  # fmt: skip
-@model_option()
+@model_option(about="The new filter's folder.")
 @click.option("--from", "origin", type=click.Choice(["surebayes", "bogofilter"]), default="surebayes", help=(
     "The program that wrote FILE: `surebayes export` or `bogoutil -d`. Default: surebayes."
 ))  # fmt: skip
@@ -76,8 +77,8 @@ def export(model: str, archive: str) -> None:
 def import_(model: str, origin: str, width: int, group: str | None, archive: str) -> None:
     """Create a filter from the output of `export`, or from bogofilter's counts.
 
-    Bogofilter stores counts of words without messages. Such a filter (a `words` model) judges and learns as usual, but
-    it can't forget the imported counts, and `calibrate` needs new documents.
+    Bogofilter stores word counts without messages. A filter made of them (a `words` model) judges and learns as usual,
+    but it can't forget the imported counts, and `calibrate` needs new documents.
     """
     from surebayes.filter.archive import settings_of
     from surebayes.filter.filter import Filter
@@ -130,7 +131,7 @@ def dump(model: str) -> None:
     arguments={"FILE": "The output of `surebayes dump`; - for standard input."},
     examples=(("surebayes restore -m ~/other filter.jsonl", "Restore a dump into a new folder."),),
 )
-@model_option()
+@model_option(about="The new filter's folder.")
 @setting("group")
 @click.argument("file", type=click.Path(readable=False, allow_dash=True))
 def restore(model: str, group: str | None, file: str) -> None:

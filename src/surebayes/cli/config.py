@@ -1,4 +1,4 @@
-"""config: display and change of settings in a file."""
+"""The `config` command: settings shown, and changed in a file."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def config() -> None:
     """Show and change settings.
 
     Flags override environment variables, which override the settings file.
+    Example: `surebayes config set -m ~/mail-filter max_fpr 0.0005`
     """
 
 
@@ -50,12 +51,12 @@ def _written(value: object) -> str:
 
 @config.command(
     settings=False,
-    examples=(("surebayes config init -m ~/mail-filter", "Write config.toml with every setting explained."),),
+    examples=(("surebayes config init -m ~/mail-filter", "Write config.toml, with every setting commented out."),),
 )
 @model_option(required=False)
 @click.pass_context
 def init(ctx: click.Context, model: str | None) -> None:
-    """Write a settings file: every setting explained, and commented out."""
+    """Write a settings file that explains every setting."""
     from surebayes.filter import settings
 
     path = _target(ctx, model)
@@ -96,7 +97,7 @@ def set_(ctx: click.Context, model: str | None, name: str, value: str) -> None:
 @click.argument("name")
 @click.pass_context
 def unset(ctx: click.Context, model: str | None, name: str) -> None:
-    """Remove one setting from the settings file: its default applies again."""
+    """Remove a setting, so that its default applies."""
     from surebayes.filter import settings
 
     path = _target(ctx, model)

@@ -1,4 +1,4 @@
-"""demo: train, calibrate, judge and explain once, with the commands shown; or serve a month of invented mail."""
+"""The `demo` command: train, calibrate, judge and explain once; or serve a month of synthetic mail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import click
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import Command, setting
 
-_INVENTED = 5000  # messages of the synthetic stream
+_SYNTHETIC = 5000  # messages of the synthetic stream
 _DAY = 86_400
 _PEOPLE = ("ann", "ben", "carla")
 _ADDRESS = "127.0.0.1:8025"
@@ -31,7 +31,7 @@ _AT = "From demo@example.org Thu Jan  1 00:00:00 2026\n"
     examples=(
         ("surebayes demo", "Work in a temporary folder, and print its name."),
         ("surebayes demo --out demo/", "Work in the folder demo/."),
-        ("surebayes demo --serve", f"Fill a filter with a month of invented mail, and open its page on {_ADDRESS}."),
+        ("surebayes demo --serve", f"Fill a filter with a month of synthetic mail, and open its page on {_ADDRESS}."),
     ),
 )
 @click.option(
@@ -43,7 +43,7 @@ _AT = "From demo@example.org Thu Jan  1 00:00:00 2026\n"
 @click.option(
     "--mails", type=click.IntRange(min=600), metavar="N", help="Messages to use. Default: all, or 5,000 synthetic ones."
 )
-@click.option("--serve", is_flag=True, help="Serve a month of invented mail, and open the page in a browser.")
+@click.option("--serve", is_flag=True, help="Serve a month of synthetic mail, and open the page in a browser.")
 @click.option(
     "--http", default=_ADDRESS, show_default=True, metavar="ADDR", help="With --serve: the address of the page."
 )
@@ -53,10 +53,10 @@ def demo(ctx: click.Context, /, out: str | None, mails: int | None, serve: bool,
     """Train, calibrate, judge and explain once, in under a minute.
 
     Prints each command before it runs. Uses the SpamAssassin corpus if it is in the folder of corpora, else synthetic
-    mail: the first two thirds train, the later third is judged.
+    mail: the first two thirds train the filter, the last third is judged.
 
     With --serve, a filter is filled with a month of synthetic mail, its verdicts and corrections, and served until
-    Ctrl-C. It listens on this machine alone.
+    Ctrl-C, by default for local connections only.
     """
     if serve:
         ctx.exit(_served(Path(out or tempfile.mkdtemp(prefix="surebayes-demo-")), http))
@@ -95,7 +95,7 @@ def _mails(data: str | None, count: int | None) -> tuple[list[bytes], list[str],
             step = max(len(corpus) // count, 1) if count else 1
             corpus = corpus.take(range(0, len(corpus), step))
             return corpora.mails(corpus), list(corpus.labels), "the SpamAssassin corpus, in order of time"
-    raws, labels = synthetic.as_lists(count or _INVENTED, seed=1, hard=0.5, drift=1.0)
+    raws, labels = synthetic.as_lists(count or _SYNTHETIC, seed=1, hard=0.5, drift=1.0)
     return raws, labels, f"a synthetic stream ({advice})"
 
 
@@ -155,7 +155,7 @@ def _served(folder: Path, http: str) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     model, users = folder / "filter", folder / "users"
     if not model.exists():
-        _show.say(f"A month of invented mail, in {folder} ...")
+        _show.say(f"A month of synthetic mail, in {folder} ...")
         fill(folder)
     if address.path is None:
         url = f"http://{address}/"
@@ -177,7 +177,7 @@ def _open_page(host: str, port: int, url: str) -> None:
 
 
 def fill(folder: Path) -> list[bytes]:
-    """Make a filter with a month of invented verdicts and lessons in a folder; return unseen spam.
+    """Make a filter with a month of synthetic verdicts and lessons in a folder; return unseen spam.
 
     The filter is in "filter", people's layers in "users". The clock of this process is set back during that time.
     """

@@ -1,4 +1,4 @@
-"""doctor: checks of the installation and of a filter, with a remedy for each problem."""
+"""The `doctor` command: checks of the installation and of a filter, with a remedy for each problem."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Finding(NamedTuple):
         ("surebayes doctor -m ~/mail-filter --recount",
          "Recount every lesson, and compare with the model."),
         ("surebayes doctor -m ~/mail-filter --compact",
-         "Free disk space first: one table file, a journal without gaps."),
+         "Compact the files before checking, to free disk space."),
         ("surebayes doctor -m ~/mail-filter --mail --spamd 127.0.0.1:783",
          "Send a test message through a running server: judge, teach, judge again, forget."),
         ("surebayes doctor -m /srv/site --all --users /srv/users", "Check the layers of all people too."),
@@ -49,12 +49,11 @@ class Finding(NamedTuple):
     "Recount every lesson of the journal and compare with the model. Takes as long as training."
 ))  # fmt: skip
 @click.option("--compact", is_flag=True, help=(
-    "Free disk space first: merge the tables into one file, and rewrite the journal without gaps."
+    "Compact the files before checking: merge the tables into one file, and rewrite the journal without gaps."
 ))  # fmt: skip
 @click.option("--repair", is_flag=True, help=(
-    "Repair everything that needs no backup: old journal rows with numpy labels, world-readable files, leftovers of "
-    "killed "
-    "processes. Lessons stay unchanged."
+    "Repair everything that needs no backup: old journal rows with numpy labels, world-readable files, stale temporary "
+    "files. Lessons stay unchanged."
 ))  # fmt: skip
 @click.option("--mail", is_flag=True, help=(
     "Send a test message to a running `surebayes serve`, teach it, check that the verdict changes, and forget it. "

@@ -1,4 +1,4 @@
-"""explain: the verdict on a document, each view's share as a bar, the strongest terms, the marked text."""
+"""The `explain` command: a verdict, each view's share as a bar, the strongest terms, the highlighted text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LETTERS = 1200  # characters of the text to print; views may read up to 3,000 b
     ),
 )
 @model_option()
-@setting("top")
+@setting("top", about="Terms to show.")
 @_inputs.table_options
 @click.option("--row", "rows", type=click.IntRange(min=1), multiple=True, metavar="N", help=(
     "Explain only this row of a table, counted from 1; may be repeated."
@@ -78,7 +78,7 @@ def explain(
 
 
 def _chosen_rows(inputs: _inputs.Inputs, rows: Sequence[int]) -> Iterator[SourceDocument]:
-    """Yield the documents of the chosen rows, or all; BadInput if a table has no such row."""
+    """Yield the selected rows, or all; raise BadInput if one is missing."""
     if not rows:
         yield from inputs.sources
         inputs.report()
@@ -94,7 +94,7 @@ def _chosen_rows(inputs: _inputs.Inputs, rows: Sequence[int]) -> Iterator[Source
         from surebayes.errors import BadInput
 
         listed = ", ".join(f"{row:,}" for row in sorted(missing))
-        raise BadInput(f"No row {listed} with a text in these tables. --row counts from 1.")
+        raise BadInput(f"These tables have no text in row {listed}. Rows count from 1.")
 
 
 def _print_layers(verdict: Verdict, changes: LayerChanges | None) -> None:
@@ -114,7 +114,7 @@ def _print_layers(verdict: Verdict, changes: LayerChanges | None) -> None:
     if changes.terms:
         shown = ", ".join(f"{term} {change:+.3f}" for term, change in changes.terms[:8])
         _show.say(f"Words with the largest change: {shown}")
-    _show.say("This layer has no promise: it uses the threshold of the base. Next: `surebayes calibrate`.")
+    _show.say("This layer is not calibrated: it uses the threshold of the base. Next: `surebayes calibrate`.")
 
 
 def _print_explanation(name: str, classes: Sequence[str], verdict: Verdict, why: PoolExplanation, top: int) -> None:

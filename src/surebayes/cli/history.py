@@ -1,4 +1,4 @@
-"""history, rollback: the lessons of a filter, and the return to an earlier version."""
+"""The `history` and `rollback` commands."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from surebayes.cli.shared.command import Command, model_option, setting
 def history(
     model: str, versions: bool, document: str | None, alarms: bool, limit: int, everything: bool, as_json: bool | None
 ) -> None:
-    """Show what a filter has learnt and forgotten, when, and from whom."""
+    """Show what a filter has learnt and forgotten, when, and who taught it."""
     from surebayes.datasets.sources import Source, Sources
     from surebayes.filter.filter import Filter
 

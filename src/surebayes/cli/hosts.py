@@ -1,4 +1,4 @@
-"""migrate, join, sync: filters of several hosts, whose journal is in PostgreSQL."""
+"""The `migrate`, `join` and `sync` commands: filters of several hosts, with their journal in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _URL = "postgresql://USER@HOST/DATABASE. Keep the password in ~/.pgpass."
     examples=(
         ("surebayes migrate -m ~/mail-filter --journal postgresql://mail@db/filters",
          "Move a filter's journal into a database, for other hosts to join."),
-        ("surebayes migrate -m ~/mail-filter --journal sqlite", "Take this host's copy out of the database again."),
+        ("surebayes migrate -m ~/mail-filter --journal sqlite", "Move back to a journal in the folder."),
         ("surebayes migrate --print-roles | psql filters", "Create roles with minimum rights."),
     ),
 )  # fmt: skip
@@ -30,8 +30,8 @@ def migrate(model: str | None, journal: str | None, print_roles: bool, as_json: 
     """Move a filter's journal into PostgreSQL, or back into its folder.
 
     Other hosts then `join` it, and every host learns from all of them. The folder keeps a copy of the journal, and
-    judging needs no database. After an interruption, run the same command again. It also changes the URL of a folder
-    that shares its journal already, such as its role.
+    judging needs no database. After an interruption, run the same command again. Also use it to change the database
+    URL, for example to another role.
     """
     if print_roles:
         from surebayes.filter.shared.schema import ROLES
@@ -55,7 +55,7 @@ def migrate(model: str | None, journal: str | None, print_roles: bool, as_json: 
         _show.print_json(done)
         return
     _show.say(f"Moved {done['moved']:,} rows; the journal {done['journal']} has {done['rows']:,}.")
-    _show.note("On each further host: surebayes join -m DIR --journal URL")
+    _show.note("On each additional host: surebayes join -m DIR --journal URL")
 
 
 @click.command(
@@ -63,16 +63,16 @@ def migrate(model: str | None, journal: str | None, print_roles: bool, as_json: 
     first=("model", "journal", "name"),
     examples=(
         ("surebayes join -m ~/mail-filter --journal postgresql://mail@db/filters",
-         "Make this host's folder of a filter that other hosts share."),
+         "Create this host's folder for the shared journal."),
     ),
 )  # fmt: skip
-@model_option(persons=False)
+@model_option(persons=False, about="The new filter's folder.")
 @click.option("--journal", metavar="URL", required=True, help=f"The database. {_URL}")
 @click.option("--name", metavar="NAME", help="The journal's name, or its beginning, if the database has several.")
 @setting("group")
 @_show.output_options
 def join(model: str, journal: str, name: str | None, group: str | None, as_json: bool | None) -> None:
-    """Make a folder for a filter whose journal other hosts share, with every lesson."""
+    """Join a filter with a shared journal: create its folder on this host."""
     from surebayes.filter import hosts
     from surebayes.persist.folder import share
 
@@ -89,14 +89,14 @@ def join(model: str, journal: str, name: str | None, group: str | None, as_json:
 @click.command(
     cls=Command,
     first=("model",),
-    examples=(("surebayes sync -m ~/mail-filter", "Take over the lessons of other hosts now."),),
+    examples=(("surebayes sync -m ~/mail-filter", "Fetch the lessons now."),),
 )
 @model_option(persons=False)
 @_show.output_options
 def sync(model: str, as_json: bool | None) -> None:
-    """Take over the lessons of other hosts, for `filter` and `classify`.
+    """Fetch lessons from other hosts, so that `filter` and `classify` use them.
 
-    A running `serve` does this automatically. On a host without one, run `sync` every minute. After many lessons it
+    A running server does this automatically. On a host without a server, run `sync` every minute. After many lessons it
     also stores a snapshot of the model in the database, for new hosts.
     """
     from surebayes.filter import hosts

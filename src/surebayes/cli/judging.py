@@ -1,4 +1,4 @@
-"""classify, filter: verdicts of a filter."""
+"""The `classify` and `filter` commands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     examples=(
         ("surebayes classify -m ~/mail-filter inbox.mbox", "Print a table of verdicts."),
         ("surebayes classify -m ~/mail-filter ~/Maildir | jq -r 'select(.label == \"spam\") | .path'",
-         "Print JSON lines into a pipe."),
+         "Pipe JSON lines to another program."),
         ("surebayes classify -m ~/mail-filter --jobs 4 archive.mbox.gz > verdicts.jsonl", "Use four processes."),
         ("surebayes classify -m ~/mail-filter --exit-code - < mail", "Exit with 1 if the message is spam."),
         ("surebayes classify -m topics --csv news.csv --keep id --out verdicts.csv",
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @model_option()
 @_inputs.table_options
-@click.option("--exit-code", is_flag=True, help="Exit with 1 if any document is not of the first class.")
-@setting("jobs", about="Processes; verdicts keep the order of the documents.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if any document is positive or unsure.")
+@setting("jobs", about="Number of processes; output keeps input order.")
 @click.option(
     "--keep",
     multiple=True,
     metavar="COL",
-    help=("A table column to copy into each verdict; may be repeated."),
+    help="A table column to copy into each verdict; may be repeated.",
 )
 @click.option("--out", type=click.Path(readable=False, dir_okay=False), metavar="FILE", help=(
     "Write the verdicts to a .csv, .tsv, .jsonl or .parquet file."
@@ -104,14 +104,14 @@ def classify(
 
 
 def _note_no_promise(model: str) -> None:
-    """Print how to get a promise if the filter was never calibrated."""
+    """Recommend `calibrate` if the filter was never calibrated."""
     from surebayes.filter.manifest import Manifest
 
     manifest = Manifest.read(model)
     below = manifest.base_record or {}
     if not manifest.scoring.thresholds and not below.get("thresholds") and not manifest.has_budget:
         _show.note(
-            "This filter was never calibrated: its threshold is 0, and no promise limits its false alarms. "
+            "This filter was never calibrated: its threshold is 0, and its false-alarm rate is not guaranteed. "
             f"Next: surebayes calibrate -m {shlex.quote(model)}"
         )
 
@@ -199,10 +199,11 @@ class _Lines:
 @click.command(
     cls=Command, person=JUDGE,
     name="filter",
+    first=("model", "exit_code", "x_spam"),
     examples=(
         ("surebayes filter -m ~/mail-filter < mail > judged", "Add X-Surebayes-* header fields to a message."),
         ("surebayes filter -m ~/mail-filter --x-spam --exit-code < mail > judged",
-         "Serve mail servers that check X-Spam-Flag or the exit code."),
+         "For mail servers that check X-Spam-Flag or the exit code."),
     ),
 )  # fmt: skip
 @model_option()

@@ -1,4 +1,4 @@
-"""merge, promote, rebase: filters combined, lessons copied to another filter, and the base of a layer."""
+"""The `merge`, `promote` and `rebase` commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from surebayes.persist.folder import share
     arguments={"DIR DIR...": "The filters to merge: two or more."},
     examples=(("surebayes merge office home -m both", "Merge two filters into a third."),),
 )
-@model_option()
+@model_option(about="The new filter's folder.")
 @setting("group")
 @_show.output_options
 @click.argument(
@@ -31,8 +31,8 @@ def merge(model: str, group: str | None, sources: tuple[str, ...], as_json: bool
     """Merge two or more filters into a new one.
 
     The order does not matter, and the merged filters remain unchanged. A document that several filters learnt counts
-    once; if their labels differ, the latest lesson counts. The weights of experts are fitted again, and a promise needs
-    a new `calibrate`.
+    once; if their labels differ, the latest lesson counts. The expert weights are fitted again; run `calibrate` again
+    for a promise.
     """
     from surebayes.filter.filter import Filter
 
@@ -63,6 +63,7 @@ def merge(model: str, group: str | None, sources: tuple[str, ...], as_json: bool
 
 @click.command(
     cls=Command,
+    first=("base", "model", "own_weight"),
     examples=(
         ("surebayes rebase -m ~/mine --base /srv/new/site", "Update the path of a base that was moved."),
         (
@@ -83,9 +84,9 @@ def merge(model: str, group: str | None, sources: tuple[str, ...], as_json: bool
 @setting("who")
 @_show.output_options
 def rebase(model: str, base: str, own_weight: int, who: str | None, as_json: bool | None) -> None:
-    """Change the base of a layer: its path, or another filter of the same kind.
+    """Point a layer at a moved or different base.
 
-    The layer keeps its lessons. Undo the change with `rollback`.
+    A different base must be a filter of the same kind. The layer keeps its lessons. Undo the change with `rollback`.
     """
     from surebayes.filter.filter import Filter
 
@@ -117,11 +118,11 @@ def rebase(model: str, base: str, own_weight: int, who: str | None, as_json: boo
     type=click.Path(readable=False, file_okay=False),
     metavar="DIR",
     required=True,
-    help="The filter that learns the lessons.",
+    help="The target filter.",
 )
 @click.option("--all", "everything", is_flag=True, help="Copy all lessons.")
 @click.option("--as", "as_", metavar="LABEL", help="Copy only lessons of this class.")
-@setting("who", about="The author of the copied lessons, for the other filter's history.")
+@setting("who", about="The author to record in the target filter's history.")
 @_inputs.table_options
 @_show.output_options
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))
@@ -131,8 +132,8 @@ def promote(
 ) -> None:  # fmt: skip
     """Copy lessons into another filter, such as the base of a layer.
 
-    Documents are recognised by their content; unknown ones are skipped. The lessons also stay in this
-    filter. The other filter's history records their author and time; one `rollback` undoes them.
+    Documents are recognised by their content; unknown documents are skipped. The lessons also stay in this filter. The
+    target filter's history records their author and time; one `rollback` undoes them.
     """
     from surebayes.filter.filter import Filter
 

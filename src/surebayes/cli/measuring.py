@@ -1,4 +1,4 @@
-"""evaluate, calibrate, tune, trec: measures, thresholds and weights of a filter."""
+"""The `evaluate`, `calibrate`, `tune` and `trec` commands."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @_inputs.class_options
 @setting("confidence", about="The confidence of the intervals.")
 @click.option("--plot", "plots", type=click.Path(readable=False, dir_okay=False), multiple=True, help=(
-    "Draw the ROC curve up to 10% false positives into a PNG, SVG or PDF file (needs the extra `plots`); may be "
+    "Draw the ROC curve up to 10% false alarms into a PNG, SVG or PDF file (needs the extra `plots`); may be "
     "repeated."
 ))  # fmt: skip
 @_show.output_options
@@ -174,9 +174,9 @@ def calibrate(
     Without options for a promise, the existing one is renewed at once.
 
     --budget starts a second kind of promise, which holds whatever arrives: the filter remembers its verdicts, counts
-    false alarms as they become known, raises its threshold with each, and mutes alarms rather than exceed the budget.
-    Report false alarms with `surebayes rescue`; mail without a complaint for --presume-good-after days counts as good.
-    `surebayes config unset -m DIR budget` ends the budget.
+    false alarms as they become known, raises its threshold with each, and stops flagging mail before the budget is
+    exceeded. Report false alarms with `surebayes rescue`; mail without a complaint for --presume-good-after days counts
+    as good. `surebayes config unset -m DIR budget` ends the budget.
     """
     from surebayes.filter.filter import Filter
 
@@ -246,6 +246,7 @@ def _labelled(
 
 @click.command(
     cls=Command,
+    first=("model", "weights", "renew"),
     examples=(
         ("surebayes tune -m ~/mail-filter", "Weight each expert by its reliability on held-out messages."),
         ("surebayes tune -m ~/mail-filter --weights stack", "Weight experts by a logistic model over their opinions."),
@@ -258,8 +259,8 @@ def _labelled(
 def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
     """Fit the weights of a filter's experts again, on the documents it has learnt.
 
-    A model of two thirds of the documents judges the remaining third; up to 20,000 texts are judged in all three turns.
-    The second stages of a text filter are fitted again too, and the certificate is renewed.
+    A model of two thirds of the documents judges the remaining third; up to 20,000 texts are judged in each of three
+    folds. The second stages of a text filter are fitted again too, and the certificate is renewed.
     """
     from surebayes.filter.filter import Filter
 

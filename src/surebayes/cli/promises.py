@@ -1,4 +1,4 @@
-"""certify: a promise for the scores of any classifier, from a table."""
+"""The `certify` command: a promise for the scores of any classifier, from a table."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 
 class _MislabelledCounts(ParamType):
-    """A,M: two whole numbers."""
+    """A,M: two integers."""
 
     name = "A,M"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
         if isinstance(value, tuple):
             return value
-        foreign, comma, missing = str(value).partition(",")
-        if not comma or not foreign.strip().isdigit() or not missing.strip().isdigit():
-            self.fail(f"Expected two whole numbers such as 3,2. Got {value!r}.", param, ctx)
-        return int(foreign), int(missing)
+        positive, comma, missing = str(value).partition(",")
+        if not comma or not positive.strip().isdigit() or not missing.strip().isdigit():
+            self.fail(f"Expected two integers such as 3,2. Got {value!r}.", param, ctx)
+        return int(positive), int(missing)
 
 
 def mislabelled_option(function: Any) -> Any:
     """Add ``--mislabelled A,M``."""
     return click.option(
         "--mislabelled", type=_MislabelledCounts(), default=(0, 0), metavar="A,M", help=(
-            "Allow for wrong labels: at most A of the negatives are positive, and at most M negatives are missing. "
-            "Default: 0,0."
+            "Allow for wrong labels: at most A documents labelled negative are positive, and at most M negatives are "
+            "missing. Default: 0,0."
         )
     )(function)  # fmt: skip
 
@@ -43,8 +43,8 @@ def mislabelled_option(function: Any) -> Any:
 def anytime_option(function: Any) -> Any:
     """Add ``--anytime``."""
     return click.option("--anytime", is_flag=True, help=(
-        "Make the promise valid for every number of documents at once, so that you may calibrate again with more of "
-        "them as often as you like. Needs about a quarter more documents."
+        "Keep the promise valid however often you recalibrate with more documents. Needs about a quarter more "
+        "documents."
     ))(function)  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def certify(
     as_json: bool | None,
     **options: Any,
 ) -> None:
-    """Certify a threshold for the scores of any classifier: its false alarms stay below --max-fpr.
+    """Certify a threshold for the scores of any classifier, so that false alarms stay below --max-fpr.
 
     The classifier must not have been trained on these rows. Higher scores mean more positive.
     """

@@ -1,4 +1,4 @@
-"""serve: the server of a filter, over HTTP, SPAMD and milter."""
+"""The `serve` command: the server of a filter, over HTTP, SPAMD and milter."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def serve(
 ) -> None:  # fmt: skip
     """Run a server for HTTP (with a web page), SPAMD and milter.
 
-    ADDR is host:port or unix:PATH, several with commas; the default is HTTP on 127.0.0.1:8025. The server runs until
-    SIGTERM or Ctrl-C, then answers requests in progress and saves its lessons. It logs JSON lines to stderr. Needs
+    ADDR is host:port or unix:PATH; separate several with commas. The default is HTTP on 127.0.0.1:8025. The server runs
+    until SIGTERM or Ctrl-C, then answers pending requests and saves its lessons. It logs JSON lines to stderr. Needs
     `pip install 'surebayes[server]'`.
     """
     check_installed()

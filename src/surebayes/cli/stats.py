@@ -1,4 +1,4 @@
-"""stats: the most informative terms and header values, by view."""
+"""The `stats` command: the most informative terms and header values, by view."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from surebayes.cli.shared.command import Command, model_option, setting
     ),
 )
 @model_option()
-@setting("top")
+@setting("top", about="Terms to show per view.")
 @click.option("--view", "views", multiple=True, metavar="NAME", help="Show only this view; may be repeated.")
 @_show.output_options
 def stats(model: str, top: int, views: tuple[str, ...], as_json: bool | None) -> None:
     """Show the most informative terms and header values.
 
-    Terms are ranked by the information of their presence about the class of a lesson, in bits. The lessons are counted
-    again, from the content in the journal; lessons without content are not counted. A layer shows the person's lessons.
+    Ranks terms by mutual information with the class, in bits. The lessons are counted again, from the content in the
+    journal; lessons without content are not counted. A layer shows the person's lessons.
     """
     from surebayes.errors import BadInput
     from surebayes.filter.filter import Filter

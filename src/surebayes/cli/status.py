@@ -1,4 +1,4 @@
-"""status: a filter's promises, documents and size on one screen."""
+"""The `status` command: a filter's promises, documents and size on one screen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from surebayes.cli.shared.command import Command, model_option
     examples=(
         ("surebayes status -m ~/mail-filter", "Show the promise, the delivered rate, and the worst case."),
         ("surebayes status -m ~/mail-filter --json | jq .promise", "Print the promises as JSON."),
-        ("surebayes status -m ~/mail-filter --digest", "Compare two filters: equal digests, equal lessons."),
+        ("surebayes status -m ~/mail-filter --digest", "Compare two filters: equal digests mean equal lessons."),
     ),
 )
 @model_option()

@@ -1,4 +1,4 @@
-"""train, learn, forget, rescue: lessons of a filter."""
+"""The `train`, `learn`, `forget` and `rescue` commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from surebayes.cli.shared import persons as _shared
 from surebayes.cli.shared import positive as _positive
 from surebayes.cli.shared import receipts as _receipts
 from surebayes.cli.shared import show as _show
-from surebayes.cli.shared.command import TEACH, Command, ParamType, model_option, option, setting
+from surebayes.cli.shared.command import TEACH, TOPICS, Command, ParamType, model_option, option, setting
 from surebayes.errors import BadInput
 from surebayes.filter import settings
 from surebayes.filter.options import AS
@@ -73,7 +73,7 @@ class _YesOrUrl(ParamType):
     "classes."
 ))  # fmt: skip
 @click.option("--base", type=click.Path(readable=False, file_okay=False), metavar="DIR", help=(
-    "Make the new filter a layer on this one: it judges by the counts of both, with a higher weight on its own."
+    "Make the new filter a layer on this base: it judges by the counts of both, and its lessons weigh more."
 ))  # fmt: skip
 @setting("own_weight")
 @setting("group")
@@ -94,7 +94,7 @@ class _YesOrUrl(ParamType):
     type=_YesOrUrl(),
     help=(
         "Keep a journal of these documents, which `forget`, `tune` and `rebuild` need. With a URL, "
-        "postgresql://USER@HOST/DATABASE, a new filter's journal is in that database, for other hosts to join. "
+        "postgresql://USER@HOST/DATABASE, store the new filter's journal in that database. "
         "Default: in the filter's folder."
     ),
 )
@@ -338,7 +338,7 @@ def _lesson_options(function: Any) -> Any:
     cls=Command,
     person=TEACH,
     first=("model", "as_", "who", "user", "users"),
-    sections={"Quotas": ("quota_lessons", "quota_bytes")},
+    sections={"Tables": TOPICS["Tables"], "Quotas": ("quota_lessons", "quota_bytes")},
     arguments=_inputs.PATH_ARGUMENT,
     examples=(
         ("surebayes learn -m ~/mail-filter --as spam - < mail", "Learn one message from standard input."),
@@ -391,8 +391,8 @@ def forget(
 ) -> None:
     """Unlearn documents, exactly as if they had never been learnt.
 
-    Unknown documents are reported and change nothing. Documents are recognised by their content, even if a server has
-    changed line ends and header fields.
+    Unknown documents are reported and change nothing. Documents are recognised by their content, even if a mail server
+    has changed line ends and header fields.
     """
     inputs = _inputs.take_inputs(options, labelled=False, paths=paths)
     _lessons(model, renew, inputs, as_json, lambda pupil, document: pupil.forget(document.content, who), "forgetting")
@@ -414,7 +414,8 @@ def rescue(
 ) -> None:
     """Correct false alarms: teach a filter the good documents that it flagged.
 
-    Works like `learn --as` with the first class, and reports which documents were alarms. An alarm budget counts them.
+    Works like `learn --as` with the negative class, and reports which documents were false alarms. An alarm budget
+    counts them.
     """
     inputs = _inputs.take_inputs(options, labelled=False, paths=paths)
     alarms = 0
@@ -441,13 +442,12 @@ def budget_sentence(label: str, budget: dict[str, Any]) -> str:
         return f"Budget of {label}: {state}; {budget['left']:,} more alarms before it mutes."
     return (
         f"The budget of {label} is spent: {state}. Alarms are muted and mail passes until {budget['until_heard']:,} "
-        f"more "
-        "good documents are known."
+        "more good documents are known."
     )
 
 
 def _separation(classes: Sequence[str], scores: Sequence[Sequence[float]], labels: Sequence[str]) -> dict[str, Any]:
-    """Return the size of the reserve, and how well its scores separate two classes.
+    """Return the number of reserved documents, and how well their scores separate two classes.
 
     Parameters
     ----------
@@ -539,8 +539,7 @@ def _about_filter(model: str, unweighed: int, second_stage: Mapping[str, Any] | 
     if unweighed:
         yield (
             f"{unweighed:,} documents of this filter were learnt by a training that stopped before it fitted the "
-            f"weights "
-            "of experts. Train on the same documents again."
+            "expert weights. Train on the same documents again."
         )
     elif second_stage is not None and second_stage["tune_helps"] and not second_stage["fitted"]:
         from shlex import quote

@@ -1,4 +1,4 @@
-"""rebuild, erase: a filter recounted from its journal, and messages erased for good."""
+"""The `rebuild` and `erase` commands."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from surebayes.cli.shared.command import Command, model_option, setting
             "surebayes rebuild -m ~/mail-filter",
             "Rebuild after damage, or after an upgrade that reads mail differently.",
         ),
-        ("surebayes rebuild -m ~/mail-filter --views words", "Turn a pool of views into words alone."),
+        ("surebayes rebuild -m ~/mail-filter --views words", "Rebuild it as a words-only model."),
     ),
 )
 @model_option()
 @click.option("--views", type=click.Choice(["pool", "words"]), help=(
-    "Change the model. It can't read more of a message than the current one does; weights are fitted again."
+    "Change the model, and fit its weights again. The new model can use only message parts that the current one stored."
 ))  # fmt: skip
 @click.option(
     "--width", type=click.IntRange(2**10, 2**31 - 1), metavar="N", help="Change the number of hashed columns per view."
@@ -60,7 +60,7 @@ def rebuild(
     examples=(
         ("surebayes erase -m ~/mail-filter --message-id '<123@example.org>'", "Erase one message by its Message-ID."),
         ("surebayes erase -m ~/mail-filter mail.eml", "Erase one document by its content."),
-        ("surebayes erase -m ~/mail-filter --receipt erased.json mail.eml", "Erase it, and sign that it is gone."),
+        ("surebayes erase -m ~/mail-filter --receipt erased.json mail.eml", "Erase it, and write a signed receipt."),
     ),
 )
 @model_option()

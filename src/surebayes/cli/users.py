@@ -1,4 +1,4 @@
-"""users: the layers of people, one by one or all: list, show, export, import, forget, backup, restore."""
+"""The `users` command: people's layers listed, shown, exported, imported, deleted, backed up and restored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @click.group(cls=Subgroup)
 def users() -> None:
-    """List, show, back up and delete personal layers."""
+    """List, show, back up and delete personal layers.
+
+    Example: `surebayes users list --users /srv/users`
+    """
 
 
 def _persons_options(function: Any) -> Any:
@@ -236,9 +239,9 @@ def import_(
 @click.option("--yes", is_flag=True, help="Delete without confirmation; required if stdin is not a terminal.")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def forget(users: str | None, model: str | None, yes: bool, names: tuple[str, ...], as_json: bool | None) -> None:
-    """Delete people for good.
+    """Delete personal layers for good.
 
-    Deletes their layers and, with -m, the site's remembered verdicts on their mail.
+    With -m, also deletes the site's remembered verdicts on these people's mail.
 
     A running server closes a deleted layer at the person's next message. Archives of a backup stay; remove them with
     `users backup --remove-gone`.

@@ -1,4 +1,4 @@
-"""verify: signed receipts checked, offline or against a journal."""
+"""The `verify` command: signed receipts checked, offline or against a journal."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from surebayes.cli.shared.command import Command
     examples=(
         ("surebayes verify erased.json", "Check the signatures, and print the key that made them."),
         ("surebayes verify erased.json --key KEY --document mail.eml",
-         "Check too that the operator's published key signed it, about this message."),
+         "Also check the signing key and the document."),
         ("surebayes verify erased.json --journal ~/mail-filter",
          "Compute the digest again from a filter's journal."),
     ),
 )  # fmt: skip
-@click.option("--key", metavar="KEY", help="The public key that must have signed: 64 hexadecimal digits.")
+@click.option("--key", metavar="KEY", help="The expected signing key: 64 hexadecimal digits.")
 @click.option("--document", metavar="PATH", type=click.Path(readable=False), help=(
-    "The document that the receipts must be about."
+    "The document that the receipts must name."
 ))  # fmt: skip
 @click.option("--journal", metavar="DIR", type=click.Path(readable=False), help=(
-    "A folder with the journal: its rows up to the receipt's must give the same digest."
+    "The folder of a journal: its rows up to the receipt's row must give the same digest."
 ))  # fmt: skip
 @_show.output_options
 @click.argument("receipt", type=click.Path(readable=False, allow_dash=True))

@@ -77,7 +77,7 @@ class Setting:
         """A description of the allowed values."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
-        name = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}[self.kind]
+        name = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}[self.kind]
         if self.low is None and self.high is None:
             return name
         if self.high is None:
@@ -160,7 +160,7 @@ SETTINGS = _settings(
             of_model=True),
     Setting("x_spam", bool, False, options.X_SPAM.about),
     Setting("text", str, "text", "The table column or JSON key of the text."),
-    Setting("label", str, "label", "The table column or JSON key of the label."),
+    Setting("label", str, "label", "The table column or JSON key of the correct label, for commands that use labels."),
     Setting("encoding", str, "utf-8", "The encoding of CSV and JSON without a byte order mark."),
     Setting("delimiter", str, None, "The column separator of CSV files. Default: detected from the first line."),
     Setting("who", str, None, options.WHO.about),
@@ -177,26 +177,27 @@ SETTINGS = _settings(
     Setting("measure", str, "auc_0.1", "The measure that decides wins and losses in `compare`."),
     Setting("seed", int, 0, "The random seed.", low=0),
     Setting("jobs", int, 1, "Processes of `classify`, `doctor --all`, `reproduce` and `compare`.", low=1),
-    Setting("http", str, None, "The HTTP address of `serve`: host:port or unix:PATH; several with commas."),
-    Setting("spamd", str, None, "The SPAMD address of `serve`, for clients of SpamAssassin."),
-    Setting("milter", str, None, "The milter address of `serve`, for mail servers such as Postfix."),
-    Setting("socket_mode", str, "660", "Permissions of the unix sockets of `serve`, in octal."),
-    Setting("workers", int, 1, "Worker processes of `serve`.", low=1, high=256),
-    Setting("tokens", str, None, "The file of tokens: lines of SHA-256 and role."),
+    Setting("http", str, None, "HTTP addresses: host:port or unix:PATH; separate several with commas."),
+    Setting("spamd", str, None, "SPAMD addresses, for clients of SpamAssassin."),
+    Setting("milter", str, None, "Milter addresses, for mail servers such as Postfix."),
+    Setting("socket_mode", str, "660", "Permissions of the server's unix sockets, in octal."),
+    Setting("workers", int, 1, "Worker processes of the server.", low=1, high=256),
+    Setting("tokens", str, None, "The token file: lines with SHA-256 and role."),
     Setting("tls_certificate", str, None,
-            "The certificate of `serve`, in PEM: its HTTP and SPAMD ports then use TLS. Reloaded when it changes."),
-    Setting("tls_key", str, None, "The private key of the certificate. Default: in the file of the certificate."),
+            "The server's certificate, in PEM: HTTP and SPAMD ports then use TLS. Reloaded when it changes."),
+    Setting("tls_key", str, None, "The certificate's private key. Default: in the certificate file."),
     Setting("tls_client_ca", str, None,
-            "The authorities of client certificates, in PEM; the file of tokens has their names and roles."),
+            "The authorities of client certificates, in PEM; the token file has the certificates' names and roles."),
     Setting("allow", str, "",
-            "Addresses and networks that SPAMD and milter serve besides this machine, such as 192.0.2.0/24."),
+            "Other addresses and networks allowed to use SPAMD and milter, such as 192.0.2.0/24."),
     Setting("sign_on", str, None,
             "The header field in which a proxy names its visitor, and the addresses of such proxies: "
             "X-Remote-User: 192.0.2.1."),
-    Setting("max_size", int, 64 * 2**20, "The largest document that `serve` accepts, in bytes.", low=1024, high=2**31),
+    Setting("max_size", int, 64 * 2**20, "The largest document that the server accepts, in bytes.",
+            low=1024, high=2**31),
     Setting("timeout", float, 60.0,
             "Seconds to wait for a request, and for its answer.", low=0.1, high=3600),
-    Setting("concurrency", int, 64, "Requests that each worker of `serve` handles at once.", low=1, high=10_000),
+    Setting("concurrency", int, 64, "Maximum number of concurrent requests per worker process.", low=1, high=10_000),
     Setting("request_rate", float, 0.0, "HTTP requests per second and client; 0 for no limit.", low=0, high=1e6),
     Setting("milter_action", str, "tag", "The milter's action on a positive message.",
             ("tag", "quarantine", "reject", "pass")),
@@ -217,8 +218,8 @@ SETTINGS = _settings(
     Setting("remember_days", float, 30.0, "How long verdicts are remembered, in days.", low=1 / 24, high=36_500),
     Setting("remember_most", int, 200_000, "The maximum number of remembered verdicts.", low=1000, high=10**8),
     Setting("remember_bytes", int, 2**30, "The maximum size of remembered verdicts in bytes.", low=2**20, high=2**50),
-    Setting("open_layers", int, 64, "Personal layers that each worker of `serve` keeps open.", low=1, high=100_000),
-    Setting("log_level", str, "info", "The lowest level of events that `serve` logs, besides its startup.",
+    Setting("open_layers", int, 64, "Personal layers that each worker process keeps open.", low=1, high=100_000),
+    Setting("log_level", str, "info", "The lowest level of events that the server logs, besides its startup.",
             ("debug", "info", "warning", "error")),
 )  # fmt: skip
 """Every setting, by name."""

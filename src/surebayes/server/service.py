@@ -219,7 +219,7 @@ class Service:
         return is_test(document, self.options.model)
 
     async def _run(self, pool: ThreadPoolExecutor, call: Callable[[], Answer]) -> Answer:
-        """Run work in a thread; raise TooSlow when it exceeds the timeout, while the work itself continues."""
+        """Run work in a thread; raise TooBusy when it exceeds the timeout, while the work itself continues."""
         loop = asyncio.get_running_loop()
         return await self._in_time(lambda: loop.run_in_executor(pool, call), pool is not self._others)
 

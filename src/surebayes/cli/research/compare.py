@@ -1,4 +1,4 @@
-"""compare: comparison of classifiers, on your documents or on public corpora."""
+"""The `compare` command: a comparison of classifiers, on your documents or on public corpora."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SECTIONS = {
         ("surebayes compare --reader text --csv reviews.csv -c 'OpinionPoolNB(top=50)' -c ViewPool --split cv",
          "Compare two classifiers by cross-validation."),
         ("surebayes compare --ham ham/ --spam spam/ --split time -c 'TermWeighting + sklearn.svm.LinearSVC' --out x",
-         "Train on the past, with a step before the classifier; write the results to a folder."),
+         "Train on the past; TermWeighting prepends a step to the classifier. Write the results to a folder."),
         ("surebayes compare --reader text --parquet news.parquet --label topics -c OpinionPoolNB -c mine:MyNB",
          "Compare on documents with lists of labels; MyNB is a class of your module mine."),
         ("surebayes compare --ham ham/ --spam spam/ -c ViewPool -c OpinionPoolNB --curve learning --out curves",
@@ -55,8 +55,7 @@ _SECTIONS = {
 @setting("reader")
 @click.option("-c", "--classifier", "classifiers", multiple=True, metavar="NAME", help=(
     "A classifier of surebayes, the full name of one of scikit-learn, or MODULE:NAME of your own, with parameters in "
-    "parentheses; ' + ' puts steps before it. ViewPool reads documents; other classifiers get word counts. May be "
-    "repeated."
+    "parentheses; ' + ' prepends steps. ViewPool reads documents; other classifiers get word counts. May be repeated."
 ))  # fmt: skip
 @setting("split", about=(
     "Random hold-outs, cross-validation, or splits by time: mail by the time of receipt, tables in the order of rows."
@@ -77,7 +76,8 @@ _SECTIONS = {
     "The folder for tables (Markdown, LaTeX, JSON, CSV) and pictures; with --suite the file of results, as JSON lines."
 ))  # fmt: skip
 @click.option("--suite", type=click.Choice(["mail", "text", "guard"]), help=(
-    "Compare our pool and its peers on public corpora: of mail, of other text, or of prompts and toxic comments."
+    "Compare our pool and its peers on public corpora: mail; text, such as news and reviews; or guard, the prompts and "
+    "comments that a guard must stop."
 ))  # fmt: skip
 @click.option("--corpus", "names", multiple=True, metavar="NAME", help="Use only this corpus; may be repeated.")
 @click.option("--system", "systems", multiple=True, metavar="NAME", help="Use only this system; may be repeated.")
@@ -86,7 +86,8 @@ _SECTIONS = {
 ))  # fmt: skip
 @click.option("--online/--no-online", default=True, help="On mail: run message by message too.")
 @click.option("--part", type=click.FloatRange(0, 1, min_open=True), default=1.0, metavar="SHARE", help=(
-    "The share of each stream, of the folds, or of a guard's training documents, to use. Default: 1."
+    "Use this share of the suite: of each stream (mail), of the folds (text), or of the training documents (guard). "
+    "Default: 1."
 ))  # fmt: skip
 @click.option("--resume", is_flag=True, help="Skip results already in the --out file.")
 @click.option("--show", is_flag=True, help="Only print the tables of the --out file.")

@@ -94,9 +94,9 @@ def _in_words(value: Any) -> Any:
 
 
 @corpora.command(
-    arguments={"NAME...": "Corpora to check. Default: all of yours."},
+    arguments={"NAME...": "Corpora to check. Default: all that are installed."},
     examples=(
-        ("surebayes corpora check", "Check all your corpora; exit with 1 if a count differs."),
+        ("surebayes corpora check", "Check all installed corpora; exit with 1 if a count differs."),
         ("surebayes corpora check webkb --data ~/corpora", "Check one corpus."),
     ),
 )

@@ -422,7 +422,7 @@ class _SettingValue(ParamType):
         return [CompletionItem(word) for word in self.setting.choices if word.startswith(incomplete)]
 
 
-def model_option(required: bool = True, persons: bool = True) -> Callable[[Any], Any]:
+def model_option(required: bool = True, persons: bool = True, about: str | None = None) -> Callable[[Any], Any]:
     """Make ``-m DIR``, ``--config FILE``, and ``--users DIR --user NAME`` for a person's layer."""
 
     def add(function: Any) -> Any:
@@ -431,7 +431,7 @@ def model_option(required: bool = True, persons: bool = True) -> Callable[[Any],
         if persons:
             function = setting("user", expose_value=False)(function)
             function = setting("users", expose_value=False)(function)
-        return setting("model", options.MODEL.short, required=required)(function)
+        return setting("model", options.MODEL.short, about=about, required=required)(function)
 
     return add
 

@@ -27,12 +27,12 @@ def site_of_person() -> str | None:
 
 
 def was_given(name: str) -> bool:
-    """Return whether a flag, a variable or the file of settings has set an option."""
+    """Return whether a flag, an environment variable or the settings file has set an option."""
     return click.get_current_context().get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
 
 
 def is_flag(name: str) -> bool:
-    """Return whether an option was given as a flag of this command, not by a variable or a file of settings."""
+    """Return whether an option was given as a flag of this command, not by a variable or the settings file."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 

@@ -99,9 +99,9 @@ def sentences(todo: list[dict[str, str]], status: dict[str, Any], hours: dict[st
     """Return the answer to "is all well?" and the figures that support it."""
     must = sum(thing["level"] == MUST for thing in todo)
     if must:
-        answer = [plain("dashboard.must", things=count(must, "thing"))]
+        answer = [plain("dashboard.must", problems=count(must, "problem"))]
     elif todo:
-        answer = [plain("dashboard.should", things=count(len(todo), "thing"))]
+        answer = [plain("dashboard.should", improvements=count(len(todo), "improvement"))]
     else:
         answer = [plain("dashboard.well")]
     came = sum(sum(hour.values()) for hour in hours["verdicts"])

@@ -27,13 +27,13 @@ TEXTS: Mapping[str, str] = {
     "place.learning": "Learning",
     "place.settings": "Settings",
     "problem.title": "Error",
-    "problem.inside": "Internal error. The log of the server has the details.",
+    "problem.inside": "Internal error. See the server log.",
     "problem.back": 'Back to the <a href="/">start page</a>',
     "sign-in.title": "Sign in",
     "sign-in.token": "Token",
     "sign-in.button": "Sign in",
     "sign-in.about": "Signing in sets a cookie for 12 hours. The administrator of this server has the tokens.",
-    "sign-in.wrong": "Unknown token. Tokens are lines of the file given by --tokens.",
+    "sign-in.wrong": "Unknown token. The file given by --tokens lists the valid tokens.",
     # ---- units
     "unit.message": "message|messages",
     "unit.good message": "good message|good messages",
@@ -50,15 +50,17 @@ TEXTS: Mapping[str, str] = {
     "unit.byte": "byte|bytes",
     "unit.more good message": "more good message|more good messages",
     "unit.process": "process|processes",
-    "unit.thing": "thing|things",
+    "unit.correction": "correction|corrections",
+    "unit.problem": "problem|problems",
+    "unit.improvement": "improvement|improvements",
     "when.now": "less than a day",
     # ---- overview
     "dashboard.title": "Overview",
     "dashboard.well": "All is well.",
-    "dashboard.must": "{things} to fix.",
-    "dashboard.should": "All is well; {things} to improve.",
+    "dashboard.must": "{problems} to fix.",
+    "dashboard.should": "All is well; {improvements} suggested.",
     "dashboard.today": "Last 24 hours: {messages}, {positives} of them judged {positive}.",
-    "dashboard.delivered": "{alarms} among {known} known so far.",
+    "dashboard.delivered": "{alarms} among {known} with a known label so far.",
     "dashboard.positive": "positive",
     "dashboard.compatible": "These figures do not contradict the promise of {rate}.",
     "dashboard.quiet": "No messages in the last 24 hours.",
@@ -68,7 +70,7 @@ TEXTS: Mapping[str, str] = {
     ),
     "dashboard.band": "False alarms so far",
     "dashboard.band-about": (
-        "Running audit: the true rate of false alarms lies in the band, with confidence {confidence}."
+        "Running audit: the actual rate of false alarms lies in the band, with confidence {confidence}."
     ),
     "dashboard.band-key": "audit",
     "dashboard.promise-key": "promise, {rate}",
@@ -93,7 +95,7 @@ TEXTS: Mapping[str, str] = {
     "dashboard.chart": "{total} in {days}",
     "dashboard.chart-hours": "{total} in {hours}",
     "dashboard.chart-none": "none",
-    "dashboard.chart-band": "True rate of false alarms, by day: now {low} to {high}, {alarms} of {known}",
+    "dashboard.chart-band": "Actual rate of false alarms, by day: now {low} to {high}, {alarms} of {known}",
     "todo.revoked": "The promise for {label} is revoked: {reason}.",
     "todo.revoked-do": "Choose a threshold",
     "todo.drift": "False alarms are more frequent than promised.",
@@ -104,7 +106,7 @@ TEXTS: Mapping[str, str] = {
     "todo.surge-do": "Look at these messages",
     "todo.none": "There is no promise yet: nothing limits false alarms.",
     "todo.none-do": "Choose a threshold",
-    "todo.reserve": "{missing} are missing for a promise of {rate}.",
+    "todo.reserve": "A promise of {rate} needs {missing} more.",
     "todo.reserve-do": "See how to add some",
     "todo.stale": "The model has learnt since the promise for {label} was made: {reason}.",
     "todo.stale-do": "Choose a threshold",
@@ -149,7 +151,7 @@ TEXTS: Mapping[str, str] = {
     "mail.reported": "Reported {messages} as {label}.",
     "mail.reported-noted": "{recorded} without content: label recorded, nothing learnt.",
     "mail.reported-none": "Select messages first.",
-    "mail.most": "At most {most} at once. Got {got}.",
+    "mail.most": "Report at most {most} messages at once. Got {got}.",
     "mail.last": "Last report: {messages} as {label}.",
     "mail.undo": "Undo",
     "mail.undone": "Undone: {restored}.",
@@ -171,8 +173,8 @@ TEXTS: Mapping[str, str] = {
     "mail.none-unsure": "<strong>Nothing to review</strong>Every remembered message is reviewed.",
     "mail.empty": (
         "<strong>No messages yet</strong>Verdicts of this server appear here. Connect your mail server, or send "
-        'a message with <code>spamc</code> or to <code>/v1/classify</code>. <a href="/mail/check">Check a '
-        "message</a> judges without storing anything."
+        "a message with <code>spamc</code> or to <code>/v1/classify</code>. To judge a message without storing it, <a "
+        'href="/mail/check">check it here</a>.'
     ),
     "mail.forgetful": (
         "<strong>Verdicts are not remembered</strong>The server was started with <code>--no-remember</code>, or "
@@ -200,8 +202,8 @@ TEXTS: Mapping[str, str] = {
     ),
     "message.above": "above",
     "message.below": "below",
-    "message.turn-none": "No number of corrections would turn this verdict.",
-    "message.turn": "{turns} of the other label would turn this verdict.",
+    "message.turn-none": "No number of corrections would reverse this verdict.",
+    "message.turn": "{turns} would reverse this verdict.",
     "message.probability": "The probability of {positive} is {probability}.",
     "message.for": "Evidence for {positive}",
     "message.against": "Evidence against it",
@@ -214,7 +216,7 @@ TEXTS: Mapping[str, str] = {
     "outcome.learnt": "Learnt as {label}.",
     "outcome.already": "Already known as {label}.",
     "outcome.moved": "Moved to {label}.",
-    "outcome.waiting": "Kept on disk, because the database is away. The lesson is sent when it is back.",
+    "outcome.waiting": "Kept on disk while the database is unavailable; sent when it is available again.",
     "outcome.forgotten": "Forgotten.",
     "outcome.never": "This message was never learnt.",
     "cleared.forgotten": "the lesson is forgotten",
@@ -222,7 +224,7 @@ TEXTS: Mapping[str, str] = {
     "cleared.already": "the message stays learnt, as before",
     "cleared.noted": "nothing had been learnt",
     "cleared.unknown": "there was none",
-    "cleared.waiting": "it is kept on disk until the database is back",
+    "cleared.waiting": "it is kept on disk until the database is available again",
     # ---- evidence
     "evidence.verdict": "Verdict",
     "evidence.views": "Views",
@@ -241,7 +243,7 @@ TEXTS: Mapping[str, str] = {
     "evidence.largest": "Largest changes:",
     "evidence.text": "Text",
     "evidence.text-about": "Text of the message",
-    "evidence.cut": "Showing the first 40,000 characters.",
+    "evidence.cut": "The page shows the first 40,000 characters.",
     "evidence.novelty": "Unlike anything learnt: {share} of the known messages have as many unknown words.",
     "evidence.truncated": "This message is larger than the limit: only its beginning was judged.",
     "evidence.score": "score; {positive} above {threshold}",
@@ -277,7 +279,7 @@ TEXTS: Mapping[str, str] = {
         'href="/promise/threshold">Threshold</a>, or with <code>surebayes calibrate</code>.'
     ),
     "promise.renewed": (
-        "The model has learnt since. Renewal: {renewed}. Until then the threshold is unchanged; <a "
+        "The model has learnt since then. Renewal: {renewed}. Until then the threshold is unchanged; <a "
         'href="/promise/threshold">choose one now</a>.'
     ),
     "promise.stale": '{reason}. <a href="/promise/threshold">Choose a threshold</a>.',
@@ -293,9 +295,9 @@ TEXTS: Mapping[str, str] = {
     "promise.delivered": "Delivered so far: {label}",
     "promise.known": "Known good",
     "promise.presumed": "Including presumed good",
-    "promise.rate-text": "{alarms} in {messages}, true rate {low} to {high}",
+    "promise.rate-text": "{alarms} in {messages}, actual rate {low} to {high}",
     "promise.precision": "Precision",
-    "promise.precision-text": "{right} of {given} reviewed, true share {low} to {high}",
+    "promise.precision-text": "{right} of {given} reviewed, actual share {low} to {high}",
     "promise.valid": "Valid at all times, whatever is learnt, with confidence {confidence}.",
     "promise.nothing-delivered": "Delivered so far",
     "promise.budget": "Alarm budget: {label}",
@@ -338,7 +340,7 @@ TEXTS: Mapping[str, str] = {
     "threshold.recall": "of {positive} found",
     "threshold.above": "of {negatives} set aside above the threshold",
     "threshold.would": "of the latest {messages} would have been {positive}",
-    "threshold.wrong": "of these known to be good",
+    "threshold.wrong": "of these are known to be good",
     "threshold.positives": "{positive}, {messages}",
     "threshold.negatives": "good mail, {messages}",
     "threshold.now": "current threshold, {threshold}",
@@ -351,7 +353,7 @@ TEXTS: Mapping[str, str] = {
     "threshold.use": "Use this threshold …",
     "threshold.roc": "ROC curve at low false-alarm rates",
     "threshold.roc-about": (
-        "The share of {positive} found, over the false-alarm rate that {negatives} certify with confidence "
+        "The share of {positive} found, against the false-alarm rate that {negatives} certify with confidence "
         "{confidence}."
     ),
     "threshold.table": "As a table",
@@ -360,7 +362,7 @@ TEXTS: Mapping[str, str] = {
     "threshold.table-rate": "False alarms at most",
     "threshold.table-found": "Found",
     "threshold.histogram": "Scores of {negatives} below the line and of {positives}, {positive}, above it",
-    "threshold.roc-chart": "Recall over the false-alarm rate",
+    "threshold.roc-chart": "Recall against the false-alarm rate",
     "threshold.roc-axis": "{rate}% false alarms",
     "threshold.sure": "At most {rate} of good mail will be judged {positive}, with confidence {confidence}.",
     "threshold.sure-threshold": "{threshold}, now {now}",
@@ -410,17 +412,17 @@ TEXTS: Mapping[str, str] = {
     "learning.needed-missing": "Missing",
     "learning.enough": "enough",
     "learning.needed-about": (
-        "With confidence 95%; {have} set aside. <code>surebayes calibrate --ham PATH</code> adds more."
+        "The numbers are for confidence 95%; {have} set aside. <code>surebayes calibrate --ham PATH</code> adds more."
     ),
     "learning.unsure": (
-        'The quickest lessons: <a href="/mail?q=is%3Aunsure">messages that the filter is unsure of</a>.'
+        'The filter learns fastest from <a href="/mail?q=is%3Aunsure">messages that it is unsure of</a>.'
     ),
     "learning.authors": "Authors of lessons",
     "learning.author": "Author",
     "learning.last": "Last lesson",
     "learning.lessons": "Lessons",
     "learning.unknown": "unknown",
-    "learning.authors-about": "Among the lessons below.",
+    "learning.authors-about": "This table counts the lessons below.",
     "learning.list": "Journal",
     "learning.number": "Number",
     "learning.time": "Time",
@@ -460,7 +462,7 @@ TEXTS: Mapping[str, str] = {
     "versions.settings": "; {settings} changed.",
     "versions.before": "Before",
     "versions.after": "After",
-    "versions.latest": "Showing the latest {count}.",
+    "versions.latest": "The list shows the latest {count}.",
     "versions.sure": "Return to version {version}, and undo all later changes.",
     "versions.sure-about": "The rollback is a new entry in the history, and can be undone in the same way.",
     "versions.do": "Roll back",
@@ -500,7 +502,7 @@ TEXTS: Mapping[str, str] = {
     "settings.presumed": "Presumed good after",
     "settings.off": "off",
     "settings.tokens": "Tokens",
-    "settings.no-tokens": ("No file of tokens: programs on this machine may do everything, remote programs nothing."),
+    "settings.no-tokens": "No token file: local programs have full access, remote programs none.",
     "settings.tokens-file": "File",
     "settings.role": "Role",
     "settings.person": "Person",
@@ -544,7 +546,7 @@ TEXTS: Mapping[str, str] = {
     "erase.title": "Erase",
     "erase.about": (
         "Erase messages from the model, and overwrite their content in the journal and in the remembered "
-        "verdicts. A header of each row remains: a fingerprint, the class, the time and the author of the lesson."
+        "verdicts. Each row keeps its fingerprint, class, time and author."
     ),
     "erase.ids": "Message-IDs, one per line",
     "erase.sure": "This cannot be undone",
