@@ -22,7 +22,7 @@ def test_the_overview_answers_in_one_sentence(site, look):
     page = look()
     page.goto(site.url)
     answer = page.get_by_label("Overview", exact=True).inner_text()
-    assert re.match(r"All is well[.;]|\d+ things? must be done\.", answer)
+    assert re.match(r"All is well[.;]|\d+ problems? to fix\.", answer)
     assert "Last 24 hours: 120 messages" in answer
     verdicts = page.get_by_label("Verdicts, 30 days").locator("svg").get_attribute("aria-label")
     assert verdicts == "120 verdicts in 30 days"

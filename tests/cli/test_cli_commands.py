@@ -595,7 +595,7 @@ def test_settings_reach_the_commands(run, mine, monkeypatch, later):
     monkeypatch.setenv("SUREBAYES_TOP", "none")
     ran = run("explain", mail)
     assert ran.code == 2
-    assert "top must be a whole number" in ran.err
+    assert "top must be an integer" in ran.err
 
 
 # ---------------------------------------------------------------------- corpora, papers, completion
@@ -646,7 +646,7 @@ def test_reproduce_gives_a_list(run, tmp_path):
         (("trec", "/no/such/index"), 66, "No index at"),
         (("reproduce", "frank-bouckaert", "--figure", "2"), 66, "SUREBAYES_DATA"),
         (("reproduce", "kim-seo-rim", "--table", "4"), 66, "SUREBAYES_DATA"),
-        (("reproduce", "frank-bouckaert", "--figure", "2", "--set", "runs=abc"), 2, "runs must be a whole number"),
+        (("reproduce", "frank-bouckaert", "--figure", "2", "--set", "runs=abc"), 2, "runs must be an integer"),
         (("reproduce", "frank-bouckaert", "--figure", "2", "--set", "runs"), 2, "NAME=VALUE"),
         (("compare", "--suite", "mail", "--corpus", "sms_spam"), 2, "The mail suite has no corpus 'sms_spam'"),
         (("compare", "--suite", "text", "--system", "guess"), 2, "The text suite has no system 'guess'"),

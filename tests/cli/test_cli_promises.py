@@ -83,7 +83,7 @@ def test_names_of_columns_and_of_the_positive_label(capsys, monkeypatch, tmp_pat
     assert "name the positive one with --positive" in done.err
     done = run_here(capsys, monkeypatch, *words, "--mislabelled", "2")
     assert done.code == 2
-    assert "Expected two whole numbers such as 3,2" in done.err
+    assert "Expected two integers such as 3,2" in done.err
 
 
 def test_bad_rows_are_an_error_or_counted(capsys, monkeypatch, tmp_path, rows):

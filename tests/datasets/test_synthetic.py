@@ -278,7 +278,7 @@ def test_text_stream_labels():
         ({"spam_share": 1.5}, "'spam_share' parameter must be a share between 0 and 1. Got 1.5"),
         ({"drift": -0.1}, "'drift'"),
         ({"label_noise": float("nan")}, "'label_noise'"),
-        ({"season": 0}, "'season' parameter must be a whole number of at least 1. Got 0"),
+        ({"season": 0}, "'season' parameter must be an integer of at least 1. Got 0"),
         ({"seed": -1}, "'seed'"),
         ({"interval": 0.5}, "'interval'"),
         ({"languages": ("en", "tlh")}, "some of en, de, fr, es, ko"),

@@ -38,7 +38,7 @@ def test_file_is_the_named_one_else_the_variables_else_the_filters(tmp_path):
         ("max_frp = 1", "unknown setting 'max_frp'; did you mean 'max_fpr'"),
         ("max_fpr = 1.5", "max_fpr must be a number between 0 and 1, exclusive. Got 1.5"),
         ("max_fpr = true", "max_fpr must be"),
-        ("width = 12.5", "width must be a whole number from 1024"),
+        ("width = 12.5", "width must be an integer from 1024"),
         ('x_spam = "perhaps"', "x_spam must be true or false"),
         ('reader = "news"', "reader must be one of mail, text. Got 'news'"),
         ("top = ", "is not valid TOML"),
@@ -54,7 +54,7 @@ def test_wrong_file_is_explained(tmp_path, line, message):
 
 
 def test_wrong_variable_is_named():
-    with pytest.raises(BadConfig, match=r"variable SUREBAYES_JOBS: jobs must be a whole number of at least 1. Got '0'"):
+    with pytest.raises(BadConfig, match=r"variable SUREBAYES_JOBS: jobs must be an integer of at least 1. Got '0'"):
         resolve(environ={"SUREBAYES_JOBS": "0"})
 
 
@@ -83,7 +83,7 @@ def test_change_keeps_the_rest(tmp_path):
     assert file.read_text().count("max_fpr =") == 1
     change(file, "top", None)
     assert read(file) == {"max_fpr": 0.02}
-    with pytest.raises(BadConfig, match="top must be a whole number"):
+    with pytest.raises(BadConfig, match="top must be an integer"):
         change(file, "top", "many")
     with pytest.raises(BadConfig, match="unknown setting"):
         change(file, "tops", "1")

@@ -134,7 +134,7 @@ def test_answers_in_flight_lift_the_threshold_by_the_alarms_that_are_to_be_expec
     assert model.predict([[between]], in_flight=10)[0]
     assert not model.predict([[between]], in_flight=1000)[0]
     for bad in (-1, 0.5):
-        with pytest.raises(ValueError, match="in_flight must be whole numbers of at least 0"):
+        with pytest.raises(ValueError, match="in_flight must be integers of at least 0"):
             model.predict([[0.0]], in_flight=bad)
 
 

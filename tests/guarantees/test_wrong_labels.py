@@ -134,7 +134,7 @@ def test_the_estimator_takes_it_and_the_certificate_says_so():
     assert careful.certificate_.allowed <= plain.certificate_.allowed - 1
     assert "with up to 3 wrongly labelled False and 2 missing" in str(careful.certificate_)
     for wrong in ((1,), (1, 2, 3), (-1, 0), (0.5, 0), 3, None):
-        with pytest.raises(ValueError, match="mislabelled must be two whole numbers"):
+        with pytest.raises(ValueError, match="mislabelled must be two integers"):
             GuaranteedThreshold(_Score(), max_fpr=0.02, mislabelled=wrong).fit(X, y)
     with pytest.raises(ValueError, match="mislabelled"):
         GuaranteedThreshold(_Score(), max_fpr=None, min_precision=0.9, mislabelled=(1, 1)).fit(X, y)

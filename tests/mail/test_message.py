@@ -416,7 +416,7 @@ def test_limits(limits, raw, text, enough):
 
 
 def test_limits_are_checked():
-    with pytest.raises(ValueError, match=r"'parts' limit must be a whole number of 0 or more\. Got -1 instead\."):
+    with pytest.raises(ValueError, match=r"'parts' limit must be an integer of 0 or more\. Got -1 instead\."):
         Limits(parts=-1)
     assert repr(Limits(depth=3)).startswith("Limits(bytes=16777216, ")
 

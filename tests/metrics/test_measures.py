@@ -27,7 +27,7 @@ RANKING = [
 
 
 def every_threshold(y, s):
-    """(false positives, true positives) of every threshold, as whole numbers."""
+    """(false positives, true positives) of every threshold, as integers."""
     return [
         (int(((s > t) & ~y).sum()), int(((s > t) & y).sum())) for t in sorted({*s.tolist(), -math.inf}, reverse=True)
     ]
@@ -259,7 +259,7 @@ def test_rate_interval_is_clopper_pearson(trials, data):
 
 @pytest.mark.parametrize("bad", [(3, 2), (-1, 2), (0.5, 2), (0, 0)])
 def test_rate_interval_refuses(bad):
-    with pytest.raises(ValueError, match="successes must be a whole number"):
+    with pytest.raises(ValueError, match="successes must be an integer"):
         metrics.rate_interval(*bad)
 
 
@@ -358,7 +358,7 @@ def test_sign_test_as_printed_by_frank_and_bouckaert():
     assert round(metrics.sign_test(8, 2), 2) == 0.11
     assert metrics.sign_test(0, 0, method="normal") == metrics.sign_test(3, 3, method="normal") == 1.0
     for bad in ((-1, 2), (1.5, 2)):
-        with pytest.raises(ValueError, match="whole numbers"):
+        with pytest.raises(ValueError, match="integers"):
             metrics.sign_test(*bad)
     with pytest.raises(ValueError, match="method must be"):
         metrics.sign_test(1, 2, method="t")

@@ -281,4 +281,4 @@ def test_what_was_delivered_is_in_status_metrics_and_on_the_page(running):
     assert 'surebayes_audit_upper{label="spam",reading="with_presumed"}' in metrics
     page = client.get("/promise", headers={"Accept": "text/html"}).text
     assert "Delivered so far: spam" in page
-    assert "true rate of false alarms" in page
+    assert "actual rate of false alarms" in page

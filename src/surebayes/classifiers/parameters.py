@@ -43,7 +43,7 @@ def check_top(estimator: BaseEstimator, top: Any) -> None:
     names = ("abs", *weigh.UNSUPERVISED, *weigh.SUPERVISED)
     if isinstance(top, tuple) and not (len(top) == 2 and is_count(top[0]) and top[1] in names):
         raise ValueError(
-            f"The 'top' parameter of {type(estimator).__name__} must be None, a positive whole number, or a pair of "
+            f"The 'top' parameter of {type(estimator).__name__} must be None, a positive integer, or a pair of "
             f"such a number and a weight to rank by ({', '.join(map(repr, names))}). Got {top!r} instead."
         )
 
@@ -54,7 +54,7 @@ def top_of(top: Any) -> tuple[int | None, str]:
 
 
 def is_count(value: Any) -> bool:
-    """Whether a value is a positive whole number."""
+    """Whether a value is a positive integer."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value > 0)
 
 

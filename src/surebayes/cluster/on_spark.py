@@ -36,7 +36,7 @@ def fit_spark(estimator: Any, dataframe: Any, text: str = "text", label: str = "
         Documents and labels. It is recomputed in each pass and must hold the same rows each time: cache it, or
         write it to storage first, if it comes from a changing source or a random sample.
     text, label : str
-        Columns: documents (strings or binary) and labels (strings, whole numbers or truth values).
+        Columns: documents (strings or binary) and labels (strings, integers or truth values).
 
     Returns
     -------

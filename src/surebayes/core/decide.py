@@ -204,7 +204,7 @@ def _between(low: float, high: float) -> float:
 
 
 def _labels_and_mass(positive: ArrayLike, weight: ArrayLike | None, n: int) -> tuple[Bools, NDArray[np.int64]]:
-    """Labels as booleans and weights as whole numbers, so that sums of weights are exact in any order."""
+    """Labels as booleans and weights as integers, so that sums of weights are exact in any order."""
     truth = np.asarray(positive, dtype=bool)
     if truth.shape != (n,):
         raise ValueError(f"there must be one label for each of the {n} rows. Got shape {truth.shape}.")

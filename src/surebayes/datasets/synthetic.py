@@ -255,7 +255,7 @@ def _share(name: str, value: float) -> float:
 
 def _whole(name: str, value: int, least: int) -> int:
     if isinstance(value, bool) or int(value) != value or value < least:
-        raise ValueError(f"The {name!r} parameter must be a whole number of at least {least}. Got {value!r} instead.")
+        raise ValueError(f"The {name!r} parameter must be an integer of at least {least}. Got {value!r} instead.")
     return int(value)
 
 

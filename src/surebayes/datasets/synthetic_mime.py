@@ -38,7 +38,7 @@ class Dice:
         self.bits: Callable[[int], int] = source.getrandbits
 
     def below(self, n: int) -> int:
-        """Return a whole number from 0 to n - 1."""
+        """Return an integer from 0 to n - 1."""
         return int(self.roll() * n)
 
     def pick(self, items: Sequence[T]) -> T:

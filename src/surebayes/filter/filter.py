@@ -1166,7 +1166,7 @@ class Filter:
         wanted = query.parse(plain_text(text, "text"), self.classes).of(text_or_none(person, "person"))
         memory, limit = self._recorder.memory, plain_whole(limit, "limit")
         if limit < 1:
-            raise ValueError(f"limit must be a whole number of at least 1. Got {limit!r}.")
+            raise ValueError(f"limit must be an integer of at least 1. Got {limit!r}.")
         if memory is None:
             return search.Found([], None)
         return search.search(memory, wanted, limit, text_or_none(after, "after"))

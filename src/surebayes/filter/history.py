@@ -44,7 +44,7 @@ def versions(journal: Journal) -> list[dict[str, Any]]:
 def difference(journal: Journal, first: int, last: int, limit: int) -> dict[str, Any]:
     """See `Filter.difference`."""
     if not 0 <= first <= last <= journal.last():
-        raise ValueError(f"Versions are whole numbers from 0 to {journal.last()}, the earlier one first. "
+        raise ValueError(f"Versions are integers from 0 to {journal.last()}, the earlier one first. "
                          f"Got {first!r} and {last!r}.")  # fmt: skip
     before: dict[str, str | None] = {}
     after: dict[str, str | None] = {}
@@ -75,7 +75,7 @@ def rollback(session: Session, version: int, lesson: Lesson) -> int:
     with session.transaction() as txn:
         state = txn.state
         if not isinstance(version, int) or not 0 <= version <= state.seq:
-            raise ValueError(f"version must be a whole number from 0 to {state.seq}. Got {version!r}.")
+            raise ValueError(f"version must be an integer from 0 to {state.seq}. Got {version!r}.")
         if version < state.floor:
             raise ValueError(
                 f"Can't return to a version before {state.floor}, where messages were learnt without a journal."

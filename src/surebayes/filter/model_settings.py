@@ -178,5 +178,5 @@ def check_weight(weight: object) -> int:
     except TypeError:
         whole = 0
     if not 1 <= whole <= MAX_OWN_WEIGHT:
-        raise ValueError(f"own_weight must be a whole number from 1 to {MAX_OWN_WEIGHT:,}. Got {weight!r}.")
+        raise ValueError(f"own_weight must be an integer from 1 to {MAX_OWN_WEIGHT:,}. Got {weight!r}.")
     return whole

@@ -23,7 +23,7 @@ def check_classes(classes: Any, width: Any) -> list[str]:
     if len(names) < 2 or len(set(names)) < len(names) or not all(names):
         raise ValueError(f"classes must be two or more different names. Got {classes!r}.")
     if not isinstance(width, int) or isinstance(width, bool) or not 2 <= width < 2**31:
-        raise ValueError(f"width must be a whole number from 2 to 2**31 - 1. Got {width!r}.")
+        raise ValueError(f"width must be an integer from 2 to 2**31 - 1. Got {width!r}.")
     from surebayes.kernels.reference.tables import key_bits
 
     bits = key_bits(len(names) + (len(names) > 2))  # a second stage has one more number per column

@@ -90,7 +90,7 @@ def label_of(value: Any, names: Sequence[str]) -> str:
 
 
 def plain_whole(value: Any, name: str) -> int:
-    """Return a whole number of any type as an int.
+    """Return an integer of any type as an int.
 
     Examples
     --------
@@ -100,11 +100,11 @@ def plain_whole(value: Any, name: str) -> int:
     >>> plain_whole(2.5, "limit")
     Traceback (most recent call last):
     ...
-    TypeError: limit must be a whole number. Got 2.5.
+    TypeError: limit must be an integer. Got 2.5.
     """
     number = value if type(value) is int else _unwrapped(value)
     if type(number) is bool or not hasattr(type(number), "__index__"):
-        raise TypeError(f"{name} must be a whole number. Got {value!r:.80}.")
+        raise TypeError(f"{name} must be an integer. Got {value!r:.80}.")
     return int(number.__index__())
 
 

@@ -340,7 +340,7 @@ class BudgetedThreshold(ThresholdedClassifier):
     def _thresholds(self, in_flight: Any = 0) -> Floats:
         waiting = np.broadcast_to(in_flight, len(self.classes_))
         if waiting.dtype.kind not in "iu" or (waiting < 0).any():
-            raise ValueError(f"in_flight must be whole numbers of at least 0. Got {in_flight!r}.")
+            raise ValueError(f"in_flight must be integers of at least 0. Got {in_flight!r}.")
         thresholds = np.full(len(self.classes_), np.inf)
         for c, budget, calibration, found in zip(self._targets, self._budgets, self._calibrations, self._found):
             if not budget.mute:

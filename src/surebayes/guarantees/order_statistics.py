@@ -77,7 +77,7 @@ def checked_mislabelled(mislabelled: Mislabelled) -> Mislabelled:
         foreign = missing = -1
     if foreign < 0 or missing < 0:
         raise ValueError(
-            "mislabelled must be two whole numbers: the most positives among the held-out negatives, "
+            "mislabelled must be two integers: the most positives among the held-out negatives, "
             f"and the most missing negatives. Got {mislabelled!r}."
         )
     return foreign, missing

@@ -53,7 +53,7 @@ class Limits(Record):
     def _prepare(self) -> None:
         for name, value in self.as_dict().items():
             if not isinstance(value, int) or value < 0:
-                raise ValueError(f"The {name!r} limit must be a whole number of 0 or more. Got {value!r} instead.")
+                raise ValueError(f"The {name!r} limit must be an integer of 0 or more. Got {value!r} instead.")
 
 
 DEFAULT_LIMITS = Limits()

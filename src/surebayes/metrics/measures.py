@@ -435,7 +435,7 @@ def bootstrap_interval(
     """
     fraction(confidence, "confidence", zero=False, one=False)
     if resamples != int(resamples) or resamples < 1:
-        raise ValueError(f"resamples must be a whole number of at least 1. Got {resamples!r}.")
+        raise ValueError(f"resamples must be an integer of at least 1. Got {resamples!r}.")
     positive, scores = ranking.checked(y, s)
     metric(np.asarray(y), scores, **parameters)  # raise errors of the metric or its parameters first
     random = np.random.default_rng(seed)

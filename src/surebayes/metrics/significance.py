@@ -49,7 +49,7 @@ def rate_interval(successes: int, trials: int, confidence: float = 0.95) -> Inte
     fraction(confidence, "confidence", zero=False, one=False)
     if successes != int(successes) or trials != int(trials) or not 0 <= successes <= trials or trials < 1:
         raise ValueError(
-            f"successes must be a whole number from 0 to trials, trials at least 1. Got {successes!r} of {trials!r}."
+            f"successes must be an integer from 0 to trials, trials at least 1. Got {successes!r} of {trials!r}."
         )
     tail = (1 - confidence) / 2
     from scipy import special
@@ -142,7 +142,7 @@ def sign_test(wins: int, losses: int, *, method: str = "exact") -> float:
     2.08e-08 4.63e-08 4.64e-08
     """
     if wins != int(wins) or losses != int(losses) or wins < 0 or losses < 0:
-        raise ValueError(f"wins and losses must be whole numbers, not negative. Got {wins!r} and {losses!r}.")
+        raise ValueError(f"wins and losses must be integers, not negative. Got {wins!r} and {losses!r}.")
     from scipy import special
 
     fewer, total = min(wins, losses), wins + losses

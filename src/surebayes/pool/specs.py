@@ -185,7 +185,7 @@ def _object(value: object, what: str) -> "dict[str, Any]":
 def _whole(fields: "dict[str, Any]", name: str, low: int, high: int, default: "int | None" = None) -> int:
     value = fields.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise BadModel(f"{name} must be a whole number from {low} to {high}. The manifest has {value!r}.")
+        raise BadModel(f"{name} must be an integer from {low} to {high}. The manifest has {value!r}.")
     return value
 
 

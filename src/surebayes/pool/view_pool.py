@@ -324,7 +324,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     def _threads(self) -> int | None:
         """Return the maximum number of threads, None for the number of processors."""
         if self.n_jobs == 0:
-            raise ValueError("n_jobs must be a whole number other than 0, or None. Got 0.")
+            raise ValueError("n_jobs must be an integer other than 0, or None. Got 0.")
         if self.n_jobs is None or self.n_jobs == -1:
             return None
         return self.n_jobs if self.n_jobs > 0 else max(processors() + 1 + self.n_jobs, 1)
@@ -457,7 +457,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "weights_")
         if top is not None and not is_count(top):
-            raise ValueError(f"top must be None or a positive whole number. Got {top!r} instead.")
+            raise ValueError(f"top must be None or a positive integer. Got {top!r} instead.")
         result: list[Any] = []
         for document in _documents(X):
             each = [self._explain_one(document, k, top) for k in range(len(self.weights_))]
@@ -559,7 +559,7 @@ def _whole_weights(sample_weight: ArrayLike | None, n: int) -> IntArray | None:
         raise ValueError(f"There must be one sample_weight for each document. Got {len(weights)} for {n} documents.")
     if weights.dtype.kind not in "biuf" or not ((weights >= 0) & (weights < 2**31) & (weights % 1 == 0)).all():
         raise ValueError(
-            "sample_weight must be whole numbers of at least 0: ViewPool counts documents. Multiply the weights by a "
+            "sample_weight must be integers of at least 0: ViewPool counts documents. Multiply the weights by a "
             "common factor and round them."
         )
     return None if (weights == 1).all() else weights.astype(np.int64)

@@ -252,7 +252,7 @@ def stream(
     if feedback not in FEEDBACK:
         raise ValueError(f"feedback must be one of {', '.join(FEEDBACK)}. Got {feedback!r}.")
     if delay < 1 or delay != int(delay):
-        raise ValueError(f"delay must be a whole number of at least 1. Got {delay!r}.")
+        raise ValueError(f"delay must be an integer of at least 1. Got {delay!r}.")
     if not 0 <= share <= 1:
         raise ValueError(f"share must lie in [0, 1]. Got {share!r}.")
     dice, waiting = random.Random(seed), list[IndexLine]()

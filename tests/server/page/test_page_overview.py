@@ -56,7 +56,7 @@ def test_each_trouble_has_its_line(case, level, to, words):
 def test_missing_messages_are_named_where_there_is_no_promise():
     first, second = todo({**WELL, "certificate": None}, have=9)
     assert "no promise" in first["text"]
-    assert "50 good messages are missing for a promise of 5%" in second["text"]
+    assert "A promise of 5% needs 50 more good messages" in second["text"]
 
 
 def test_urgent_items_come_first():
@@ -69,9 +69,10 @@ def test_one_sentence_says_whether_all_is_well():
     status = {**WELL, "audit": audited}
     assert sentences([], status, HOURS, "ham") == [
         "All is well.", "Last 24 hours: 6 messages, 2 of them judged spam.",
-        "1 false alarm among 100 good messages known so far.", "These figures do not contradict the promise of 2%.",
+        "1 false alarm among 100 good messages with a known label so far.",
+        "These figures do not contradict the promise of 2%.",
     ]  # fmt: skip
-    assert sentences([{"level": SHOULD}], WELL, HOURS, "ham")[0] == "All is well; 1 thing to improve."
+    assert sentences([{"level": SHOULD}], WELL, HOURS, "ham")[0] == "All is well; 1 improvement suggested."
     must = sentences([{"level": MUST}, {"level": SHOULD}], status, {"verdicts": [{}]}, "ham")
     assert must[:2] == ["1 thing to fix.", "No messages in the last 24 hours."]
     assert not any("contradict" in each for each in must)

@@ -156,7 +156,7 @@ def remembered(
 ) -> list[RememberedVerdict]:
     """Return remembered verdicts, latest first; see `Filter.remembered`."""
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise ValueError(f"limit must be a whole number of at least 1. Got {limit!r}.")
+        raise ValueError(f"limit must be an integer of at least 1. Got {limit!r}.")
     wanted: list[str] = ["asked = 1"]
     values: list[Any] = []
     for column, part in (("sender", sender), ("subject", subject)):

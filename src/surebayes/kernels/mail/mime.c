@@ -422,7 +422,7 @@ static PyObject *read_mail(PyObject *module, PyObject *const *args, Py_ssize_t n
     if (n != 10 || !PyTuple_Check(args[9]) || PyTuple_Size(args[9]) != MAIL_HELPERS ||
         !PyDict_Check(PyTuple_GetItem(args[9], 0))) {
         PyErr_SetString(PyExc_TypeError,
-                        "read_mail needs bytes, seven whole numbers, a codec or None, and a tuple of five helpers");
+                        "read_mail needs bytes, seven integers, a codec or None, and a tuple of five helpers");
         return NULL;
     }
     if (PyBytes_AsStringAndSize(args[0], &data, &size) < 0)

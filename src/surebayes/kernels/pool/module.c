@@ -57,7 +57,7 @@ int whole_attr(PyObject *object, const char *name, int64_t low, int64_t high, in
     if (*value == -1 && PyErr_Occurred())
         return -1;
     if (*value < low || *value > high) {
-        PyErr_Format(PyExc_ValueError, "%s must be a whole number from %lld to %lld, got %lld", name, (long long)low,
+        PyErr_Format(PyExc_ValueError, "%s must be an integer from %lld to %lld, got %lld", name, (long long)low,
                      (long long)high, (long long)*value);
         return -1;
     }

@@ -65,7 +65,7 @@ def cast(buffer: Buffer, kind: Any) -> Any:
 
 
 def uint32(words: Iterable[int]) -> bytes:
-    """Return whole numbers as uint32; those below 0 as int32."""
+    """Return integers as uint32; those below 0 as int32."""
     return b"".join((word & 0xFFFFFFFF).to_bytes(4, "little") for word in words)
 
 

@@ -267,7 +267,7 @@ def _tf_lines(path: Path) -> Iterator[tuple[str, str]]:
         pairs = rest.split()
         bad = next((pair for pair in pairs if not re.fullmatch(r"\d+:\d+", pair)), None)
         if bad is not None:
-            raise MalformedCorpus(f"{path}, line {number}: expected word:count in whole numbers, got {bad!r}.")
+            raise MalformedCorpus(f"{path}, line {number}: expected word:count in integers, got {bad!r}.")
         yield names[label], " ".join(pairs)
 
 

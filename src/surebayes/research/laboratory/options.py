@@ -43,7 +43,7 @@ def parsed_options(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
-    "int": ((int,), "a whole number"),
+    "int": ((int,), "an integer"),
     "float": ((int, float), "a number"),
     "str": ((str,), "a word"),
     "bool": ((bool,), "true or false"),
@@ -63,7 +63,7 @@ def checked_option(option: inspect.Parameter, value: Any) -> Any:
     >>> checked_option(options["runs"], "abc")
     Traceback (most recent call last):
         ...
-    ValueError: runs must be a whole number of at least 1. Got 'abc'.
+    ValueError: runs must be an integer of at least 1. Got 'abc'.
     """
     kinds = [kind.strip() for kind in str(option.annotation).split("|")]
     if value is None and "None" in kinds:

@@ -76,7 +76,7 @@ class Parameter:
             return _YES_OR_NO[text]
         digits = text[1:] if text.startswith("-") else text
         if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
-            raise BadInput(f"The parameter {name} must be a whole number. Got {text[:50]!r}.")
+            raise BadInput(f"The parameter {name} must be an integer. Got {text[:50]!r}.")
         value = int(text)
         if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
             raise BadInput(f"The parameter {name} must be from {self.low} to {self.high}. Got {value}.")

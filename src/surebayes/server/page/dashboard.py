@@ -86,7 +86,7 @@ def todo_list(
         add(SHOULD, "none", "/promise/threshold")
         weakest = needs(have)[0]
         if weakest["missing"]:
-            missing = count(weakest["missing"], "good message")
+            missing = count(weakest["missing"], "more good message")
             add(SHOULD, "reserve", "/learning", missing=missing, rate=percent(weakest["max_fpr"]))
     if mode["shadow"]:
         add(SHOULD, "shadow", "/settings")

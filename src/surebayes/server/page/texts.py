@@ -106,7 +106,7 @@ TEXTS: Mapping[str, str] = {
     "todo.surge-do": "Look at these messages",
     "todo.none": "There is no promise yet: nothing limits false alarms.",
     "todo.none-do": "Choose a threshold",
-    "todo.reserve": "A promise of {rate} needs {missing} more.",
+    "todo.reserve": "A promise of {rate} needs {missing}.",
     "todo.reserve-do": "See how to add some",
     "todo.stale": "The model has learnt since the promise for {label} was made: {reason}.",
     "todo.stale-do": "Choose a threshold",

@@ -77,7 +77,7 @@ class Visit:
         if not text:
             return None
         if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
-            raise BadInput(f"{name} must be a whole number from {low:,} to {high:,}. Got {text[:50]!r}.")
+            raise BadInput(f"{name} must be an integer from {low:,} to {high:,}. Got {text[:50]!r}.")
         return int(text)
 
     def real(self, name: str, low: float = -1e9, high: float = 1e9) -> float | None:
@@ -98,7 +98,7 @@ class Visit:
         value = self.form.get(name, "")
         texts = value.split(",") if isinstance(value, str) and value else []
         if not all(each.isascii() and each.isdigit() and len(each) <= 18 for each in texts):
-            raise BadInput(f"{name} must be a whole number, or several. Got {str(value)[:50]!r}.")
+            raise BadInput(f"{name} must be an integer, or several. Got {str(value)[:50]!r}.")
         found = list(dict.fromkeys(int(each) for each in texts))
         if len(found) > most:
             raise BadInput(plain("mail.most", most=most, got=len(found)))
