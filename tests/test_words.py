@@ -38,9 +38,9 @@ def test_the_glossary_has_the_words_of_the_product():
 
 
 @pytest.mark.parametrize(("term", "sentence"), ENTRIES, ids=[term for term, _ in ENTRIES])
-def test_every_entry_is_one_sentence_and_is_used(term, sentence):
+def test_every_entry_is_short_and_is_used(term, sentence):
     assert sentence.endswith(".")
-    assert not re.search(r"\.\s+[A-Z]", sentence), "one sentence"
+    assert len(re.findall(r"\.\s+[A-Z]", sentence)) < 2, "one sentence, or two"
     assert in_use(term).search(SHOWN), f"nothing but the glossary speaks of {term!r}"
 
 

@@ -91,7 +91,7 @@ def test_messages_that_are_known_or_many_are_learnt_as_before(tmp_path, monkeypa
     with sb.Filter.create(tmp_path / "layer", base=tmp_path / "base") as other:
         other.train(MAILS[:60])
     with monkeypatch.context() as patched, sb.Filter.create(tmp_path / "many", width=2**14) as other:
-        patched.setattr(training, "MOST_AT_ONCE", 50)
+        patched.setattr(training, "MAX_AT_ONCE", 50)
         other.train(MAILS[:60])
     monkeypatch.setattr(spool, "HELD", 1000)
     with sb.Filter.create(tmp_path / "spilt", width=2**14) as other:
@@ -247,7 +247,7 @@ import os, signal, sys
 import surebayes as sb
 from surebayes.filter import training
 from surebayes.filter.store import journal_file
-training.FEWEST, journal_file.MANY = 1, 50
+training.MIN_AT_ONCE, journal_file.MANY = 1, 50
 class Dying:
     def __init__(self, db): self.db = db
     def __getattr__(self, name): return getattr(self.db, name)

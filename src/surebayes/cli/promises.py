@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _MislabelledCounts(ParamType):
-    """A,M: two integers."""
+    """The type of ``--mislabelled``: two integers, A,M."""
 
     name = "A,M"
 

@@ -1,7 +1,7 @@
-"""Figures, with intervals, on how well scores separate two classes, for the report of `train`.
+"""Ranking metrics with confidence intervals, for the `train` report.
 
-No numpy and no resampling: training on thousands of messages takes less than half a second, the bootstrap of
-`surebayes.filter.evaluation` a second for as many scores.
+This module uses neither numpy nor resampling: training on thousands of messages takes less than half a second, and the
+bootstrap of `surebayes.filter.evaluation` would add a second.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Z = 1.959963984540054  # quantile of the normal distribution for 95% intervals
 
 
 class Figure(NamedTuple):
-    """A measure, its interval (None without one), and a description."""
+    """A measure, its interval (or None), and a description."""
 
     value: float
     low: float | None = None
@@ -41,7 +41,7 @@ def quick_figures(y: Iterable[Any], s: Iterable[float]) -> dict[str, Figure]:
     ranked = sorted(zip(s, y), key=lambda pair: -pair[0])
     values = sorted({label for _, label in ranked})
     if len(values) != 2:
-        raise ValueError(f"labels must take exactly two values, with rows of both classes. Got {values[:5]}.")
+        raise ValueError(f"labels must contain exactly two classes. Got {values[:5]}.")
     inside = [score for score, label in reversed(ranked) if label == values[1]]
     outside = [score for score, label in reversed(ranked) if label == values[0]]
     steps = _steps(ranked, values[1])
@@ -49,17 +49,17 @@ def quick_figures(y: Iterable[Any], s: Iterable[float]) -> dict[str, Figure]:
     area, part = sum(_shares_below(outside, inside)) / len(inside), _partial_area(steps, 0.1)
     figures = {
         "auc": Figure(area, *_about_area(area, inside, outside), "area under the ROC curve"),
-        "auc_0.1": Figure(part, *_about_area(part, inside, top), "area up to 10% false positives, 1 at best"),
+        "auc_0.1": Figure(part, *_about_area(part, inside, top), "area up to 10% false alarms, 1 at best"),
     }
     for x, shown in ((0.001, "0.1%"), (0.01, "1%")):
         recall = max(true for false, true in steps if false / len(outside) <= x) / len(inside)
-        about = f"recall at {shown} false positives"
+        about = f"recall at {shown} false alarms"
         figures[f"tpr_at_fpr_{x:g}"] = Figure(recall, *_wilson(recall, len(inside)), about)
     return figures
 
 
 def _steps(ranked: Sequence[tuple[float, Any]], positive: Any) -> list[tuple[int, int]]:
-    """Count negatives and positives strictly above each distinct score, highest first, and finally all of them."""
+    """Count negatives and positives strictly above each distinct score, highest first, then all of them."""
     steps, false, true, last = [], 0, 0, math.nan
     for score, label in ranked:
         if score != last:
@@ -71,7 +71,7 @@ def _steps(ranked: Sequence[tuple[float, Any]], positive: Any) -> list[tuple[int
 
 
 def _partial_area(steps: Sequence[tuple[int, int]], max_fpr: float) -> float:
-    """Return the area left of max_fpr, divided by max_fpr; the end is interpolated."""
+    """Return the area up to max_fpr, divided by max_fpr; the end is interpolated."""
     limit, area = max_fpr * steps[-1][0], 0.0
     for (start, low), (stop, high) in pairwise(steps):
         run = min(max(limit - start, 0.0), stop - start)

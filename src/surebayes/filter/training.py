@@ -1,4 +1,4 @@
-"""Training of a filter on many messages at once, independent of their order."""
+"""Train a filter on many messages at once, in any order."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 BATCH = 1000
-"""Messages per transaction ..."""
-MOST_AT_ONCE = 100_000
-"""... and the maximum for a filter's first training."""
+"""Messages per transaction."""
+MAX_AT_ONCE = 100_000
+"""Maximum number of messages in a transaction of a filter's first training."""
 CHUNK, CHUNK_BYTES = 256, 4 * 2**20
-"""Maximum number of documents cut into terms by one call, and of their bytes."""
+"""Maximum number of documents cut into terms by one call, and their maximum size."""
 
 Progress = Callable[[str, int, "int | None"], None]
 Spread = Callable[[Callable[["Any"], "Any"], Iterable["Any"]], Iterable["Any"]]
@@ -50,7 +50,7 @@ Spread = Callable[[Callable[["Any"], "Any"], Iterable["Any"]], Iterable["Any"]]
 
 
 def is_reserved(fingerprint: str, share: float) -> bool:
-    """Whether a message is set aside, by its fingerprint alone.
+    """Whether a message is reserved, by its fingerprint alone.
 
     Examples
     --------
@@ -64,10 +64,10 @@ class _Training:
     """One run of `Filter.train`: reading, learning, and weighting the experts.
 
     New messages are learnt in the order of their fingerprints, so the order of the input doesn't matter. If there are
-    at least as many as the filter knows, the experts are weighed as in `ViewPool.fit`: by their scores for a third of
-    the messages, chosen by fingerprint, before these are learnt; with second stages, by their scores for each third in
-    turn. Then the second stages are fitted. Fewer messages are ordinary lessons: each is judged, moves the weights a
-    step and is learnt.
+    at least as many as the filter knows, the experts are weighted as in `ViewPool.fit`: by their scores for a third of
+    the messages, chosen by fingerprint, before these are learnt; with second stages, by scoring each third with a model
+    of the other two. Then the second stages are fitted. Fewer messages are ordinary lessons: each is judged, moves the
+    weights a step and is learnt.
 
     If an earlier training was interrupted before it weighted the experts, its messages are treated as new: repeating
     that training gives the result of an uninterrupted one.
@@ -103,7 +103,7 @@ class _Training:
                 self.progress("reading", read, None)
 
     def is_new(self, fingerprint: str, label: str) -> bool:
-        """Whether a message is unknown, has one label, and isn't reserved."""
+        """Whether a message is unknown, has one label, and is not reserved."""
         if fingerprint in self.spool.contradictory or fingerprint[:8] < self.limits[label]:
             return False
         return fingerprint not in self.known
@@ -128,7 +128,7 @@ class _Training:
         return mine >= max(sum(state.engine.documents) - len(self.unweighed), 1)
 
     def learn(self, txn: Transaction, batch: Sequence[str], together: bool) -> None:
-        """Learn messages; new ones `together`, without a step of the weights each."""
+        """Learn messages; with `together`, new messages do not each move the weights."""
         state = txn.state
         is_only_training = not state.messages + len(state.learnt) or (state.seq, state.chain) == self.ends_at
         known = {} if is_only_training else {f: found for f in batch if (found := txn.known(f)) is not None}
@@ -151,7 +151,7 @@ class _Training:
             self.ends_at = state.seq, state.chain
 
     def _write(self, txn: Transaction, new: Sequence[str], aside: set[str]) -> None:
-        """Write the journal rows of messages; the `aside` ones are reserved."""
+        """Write the journal rows of messages; those in `aside` are reserved."""
         state, spool, first = txn.state, self.spool, txn.state.seq + 1
         bodies, checks = spool.bodies_of(new)
         messages = MessageRows(
@@ -231,7 +231,7 @@ class _Training:
     def _fits_at_once(self) -> bool:
         """Whether there are enough messages to count all at once, and few enough for memory and one transaction."""
         messages = len(self.spool.places)
-        return messages >= FEWEST and self.spool.file is None and not (self.journal and messages > MOST_AT_ONCE)
+        return messages >= MIN_AT_ONCE and self.spool.file is None and not (self.journal and messages > MAX_AT_ONCE)
 
     def _learn_grouped(self, txn: Transaction, new: Iterable[Places]) -> None:
         """Learn new messages without journal rows."""
@@ -245,7 +245,7 @@ class _Training:
     def _learn_first(self, txn: Transaction, tail: set[str], weigh: bool) -> bool:
         """Learn a filter's first messages, and weight the experts by their scores for a held-out part.
 
-        Return False, without a change, if another training was faster.
+        Return False, without a change, if another training finished first.
         """
         state, spool = txn.state, self.spool
         if not is_first(state):
@@ -272,7 +272,7 @@ class _Training:
     def _count_and_fit(
         self, state: State, batches: Sequence[Sequence[Batch]], held_out: Sequence[SpooledGroup], tail: set[str]
     ) -> None:
-        """Count a filter's first messages, and weight the experts by their opinions without the held-out ones."""
+        """Count a filter's first messages, and weight the experts by their opinions of the held-out messages."""
         from surebayes.filter.fitting import CountedDocuments, OneView, chosen_of, in_memory
         from surebayes.pool.fit import fit, freeze_on
 
@@ -319,7 +319,7 @@ class _Training:
         txn.weights(self.lesson)
 
     def _weigh_in_turns(self, txn: Transaction) -> None:
-        """Weight the experts on all learnt messages, each third by a model of the rest, and fit the second stages.
+        """Weight the experts by scoring each third with a model of the other two, and fit the second stages.
 
         Skipped if another training has since taught the filter more than this one: it has weighted the experts.
         """
@@ -332,7 +332,7 @@ class _Training:
         txn.weights(self.lesson)
 
     def _in_order(self, state: State, held_out: Iterable[str] = ()) -> list[str]:
-        """Return the messages learnt together and the held-out ones, in the order in which experts are weighed."""
+        """Return the messages learnt together and the held-out messages, in the order for weighting experts."""
         return sorted([*self.learnt, *self.unweighed, *held_out], key=in_order(state.engine))
 
     def _codes(self, state: State, fingerprints: Sequence[str]) -> list[int]:
@@ -345,7 +345,7 @@ class _Training:
         turns: Sequence[Sequence[int]],
         learn: Callable[[], None] | None = None,
     ) -> None:
-        """Weight the experts and fit second stages on messages; `learn` learns the held-out ones."""
+        """Weight the experts and fit second stages on messages; `learn` learns the held-out messages."""
         from surebayes.filter.fitting import SpooledDocuments, chosen_of
         from surebayes.pool.fit import fit
 
@@ -422,7 +422,7 @@ def _without_journal(session: Session, training: _Training) -> None:
 
 
 def _chunks(documents: Iterable[tuple[bytes | str, str]], classes: Sequence[str]) -> Iterable[list[tuple[Any, str]]]:
-    """Split documents into chunks of bounded number and size."""
+    """Split documents into chunks, bounded in documents and bytes."""
     chunk: list[tuple[Any, str]] = []
     size = 0
     for pair in documents:
@@ -447,14 +447,14 @@ def batched(items: Iterable[Item], size: int) -> Iterable[list[Item]]:
         yield batch
 
 
-# ---------------------------------------------------------------------- messages that experts are weighted on
+# ---------------------------------------------------------------------- messages for weighting experts
 
 HELD_OUT = 1 / 3
-"""The share of messages, chosen by fingerprint, on which the experts are weighed."""
+"""The share of messages, chosen by fingerprint, that the experts are weighted on."""
 
 
 def turns_of(engine: Engine, fingerprints: Sequence[str], labels: Sequence[int]) -> list[list[int]]:
-    """Choose the messages on which the experts are weighted: the places of each held-out set.
+    """Choose the messages for weighting the experts: the places of each held-out set.
 
     The rule is that of `ViewPool.fit`; the fingerprints are `in_order`.
     """
@@ -481,8 +481,8 @@ def is_weighable(state: State) -> bool:
 
 # ---------------------------------------------------------------------- counts of a first training
 
-FEWEST = 1000
-"""Number of messages from which a pass over all possible columns pays."""
+MIN_AT_ONCE = 1000
+"""Minimum number of messages for which a pass over all possible columns pays."""
 
 
 def is_first(state: State) -> bool:
@@ -496,7 +496,7 @@ def is_first(state: State) -> bool:
 def count_first(
     state: State, learnt: Sequence[Batch], held_out: Sequence[Batch], freeze: Callable[[Engine, int], None]
 ) -> list[Numbers]:
-    """Count the first messages of an empty filter; return the opinions of the held-out ones, without their counts.
+    """Count the first messages of an empty filter; return opinions of the held-out messages, without their counts.
 
     `freeze` fits the second stages of one view (a pool of that view, and its number) before its opinions are taken.
 

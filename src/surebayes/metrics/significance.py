@@ -1,4 +1,4 @@
-"""Intervals of a rate and tests between classifiers, from counts and results alone."""
+"""Confidence intervals for rates, and significance tests for comparing classifiers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Interval(NamedTuple):
 
 
 def rate_interval(successes: int, trials: int, confidence: float = 0.95) -> Interval:
-    """Clopper & Pearson's exact interval of a rate: its coverage is at least the stated confidence.
+    """Clopper & Pearson's exact interval for a rate: its coverage is at least the stated confidence.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Access control: tokens, certificates and signed-on visitors, their roles, and protection against forged requests."""
+"""Access control: roles of tokens, certificates and users behind a proxy, and protection against forged requests."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from surebayes.errors import BadConfig
 from surebayes.filter.persons import person_named
 
 ROLES = ("read", "teach", "admin")
-"""Each role includes the ones before it."""
+"""Each role includes the roles before it."""
 
 MOST_BYTES = 1 << 24
-"""Largest token file, in bytes."""
+"""Maximum size of the token file in bytes."""
 SHOWN = 10
-"""Invalid lines that are logged individually."""
+"""Maximum number of invalid lines that are logged individually."""
 _NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 _LOOPBACK_NAMES = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.ASCII | re.IGNORECASE)
 
 
 def allows(role: str, needed: str) -> bool:
-    """Return whether a role includes another one.
+    """Return whether a role includes another role.
 
     Examples
     --------
@@ -43,14 +43,14 @@ def allows(role: str, needed: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The permission of a token, a certificate or a visitor: a role, for all people or for one.
+    """The permission of a token, a certificate or a user: a role, for all people or for one person.
 
     Attributes
     ----------
     role : str
         One of `ROLES`.
     person : str or None
-        The only person for whom it is valid.
+        The only person that it is valid for.
     name : str or None
         The author of its lessons in the history; None leaves the author to the client.
     """
@@ -63,7 +63,7 @@ class Grant:
 EVERYTHING = Grant("admin")
 """The permission of this machine without tokens."""
 EVERYONE = "user:*"
-"""The line for all visitors that a proxy has signed on, each for their own layer."""
+"""The line for all users that a proxy has authenticated, each for their own layer."""
 _NAMED = "name="
 _KEY = re.compile(r"[0-9a-fA-F]{64}|(?:certificate|user):\S{1,200}")
 
@@ -72,8 +72,8 @@ def parsed_tokens(content: bytes, persons: bool = False) -> tuple[dict[str, Gran
     r"""Return the grants of a token file, keyed by the first word of a line, and its invalid lines.
 
     A line is ``WHO role [person] [name=NAME]``. WHO is the SHA-256 of a token, ``certificate:NAME`` for a client
-    certificate, ``user:NAME`` for a visitor that a proxy has signed on, or ``user:*`` for all of these. Blank lines and
-    lines that start with ``#`` are ignored. An invalid line grants nothing and leaves the remaining lines valid.
+    certificate, ``user:NAME`` for a user that a proxy has authenticated, or ``user:*`` for all such users. Blank lines
+    and lines that start with ``#`` are ignored. An invalid line grants nothing; the remaining lines stay valid.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def parsed_tokens(content: bytes, persons: bool = False) -> tuple[dict[str, Gran
 
 
 def _grant(words: list[str], persons: bool) -> tuple[str, Grant]:
-    """Return the key and the grant of a line; the text of a ValueError never quotes it: it may have a token itself."""
+    """Return the key and the grant of a line; ValueError never quotes the line, which may contain a token."""
     name = words.pop()[len(_NAMED) :] if words[-1].startswith(_NAMED) else None
     if name is not None and not (1 <= len(name) <= 64 and name.isprintable()):
         raise ValueError("name= must have 1 to 64 printable characters.")
@@ -118,7 +118,9 @@ def _grant(words: list[str], persons: bool) -> tuple[str, Grant]:
         )
     key, person = words[0].lower(), None
     if key == EVERYONE and (not persons or len(words) > 2 or name is not None):
-        raise ValueError("user:* is for each visitor's own layer: no person, no name, on a server with --users.")
+        raise ValueError(
+            "user:* is for each user's own layer: it takes no person and no name, and needs a server with --users."
+        )
     if len(words) == 3:
         if not persons:
             raise ValueError("a token for one person needs personal layers: start the server with --users DIR.")
@@ -153,10 +155,10 @@ def _content(path: str | os.PathLike[str]) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "A file of tokens must be a regular file", os.fspath(path))
+            raise OSError(errno.EINVAL, "A token file must be a regular file", os.fspath(path))
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
-        raise OSError(errno.EFBIG, f"A file of tokens can have at most {MOST_BYTES:,} bytes", os.fspath(path))
+        raise OSError(errno.EFBIG, f"A token file can have at most {MOST_BYTES:,} bytes", os.fspath(path))
     return content
 
 
@@ -192,7 +194,7 @@ class Tokens:
         return self.grant_of_digest(hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest())
 
     def grant_of_digest(self, digest: str) -> Grant | None:
-        """Return the grant of the token with a SHA-256 in the current file, or None."""
+        """Return the grant of a token by its SHA-256, or None."""
         self._refresh()
         return self._grants.get(digest)
 
@@ -202,7 +204,7 @@ class Tokens:
         return next((grant for name in names if (grant := self._grants.get(f"certificate:{name}")) is not None), None)
 
     def grant_of_user(self, name: str) -> Grant | None:
-        """Return the grant of a visitor that a proxy has signed on, or None."""
+        """Return the grant of a user that a proxy has authenticated, or None."""
         self._refresh()
         user = person_named(name)
         if user is None:
@@ -212,7 +214,7 @@ class Tokens:
         return self._grants.get(f"user:{user}", own)
 
     def _refresh(self) -> None:
-        """Reload the file if it may have changed; reload it each second in any case, as timestamps can lie."""
+        """Reload the file if it may have changed, and at least once a second: timestamps can be wrong."""
         try:
             stamp = self._stamp_now()
             if stamp == self._stamp and self._settled and time.monotonic() - self._looked < 1:
@@ -288,11 +290,11 @@ def is_same_origin(origin: str, host: str) -> bool:
 
 
 _SESSION_BYTES = 16
-"""Length of a session's name, in bytes."""
+"""Length of a session name in bytes."""
 
 
 class EndedSessions:
-    """Names of sessions in an unlinked file that the workers inherit from their parent.
+    """Names of ended sessions, in an unlinked file that the workers inherit from their parent.
 
     Examples
     --------

@@ -15,14 +15,14 @@ RETRY_AFTER = 2
 
 
 class Refused(SurebayesError):
-    """A request over a limit.
+    """A request that exceeds a limit.
 
     Attributes
     ----------
     status : int
-        Status code of HTTP.
+        HTTP status code.
     code : int
-        Exit code of sysexits.h, for SPAMD.
+        SPAMD exit code, from sysexits.h.
     reason : str
         Label for the counters.
     """
@@ -93,12 +93,12 @@ class RequestMemory:
 
 
 class Slots:
-    """Concurrency limit: further requests wait, up to a timeout.
+    """Concurrency limit: excess requests wait, up to a timeout.
 
     Parameters
     ----------
     count : int
-        Requests at once.
+        Maximum number of concurrent requests.
     seconds : float
         Longest wait.
     """
@@ -109,7 +109,7 @@ class Slots:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait for a turn."""
+        """Hold a slot; raise TooBusy if none frees up in time."""
         if self._semaphore.locked():
             try:
                 async with asyncio.timeout(self._seconds):
@@ -172,7 +172,7 @@ WINDOW = 200
 
 
 class Surge:
-    """Watch the share of positives among the latest messages: an implausible one indicates a fault.
+    """Watch the share of positives among the latest messages; an implausible share indicates a fault.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Verdicts as clients of SpamAssassin read them: header fields, with those of `surebayes filter`, and points."""
+"""Verdicts in the format of SpamAssassin: header fields, with the fields of `surebayes filter`, and points."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from surebayes.server.service import Judgement
 
 REQUIRED = 5.0
-"""Points of the threshold in force."""
+"""The threshold in force, in points."""
 MOST_POINTS = 99.9
-"""Clients read at most two digits before the decimal point."""
+"""Maximum number of points: clients read at most two digits before the decimal point."""
 FORGED = (b"x-surebayes-", b"x-spam-")
-"""Prefixes of field names that only a filter may write."""
+"""Prefixes of header field names that only a filter may write."""
 _FORGED_FIELD = re.compile(rb"(?:\A|(?<=[\r\n]))((?:x-surebayes-|x-spam-)[^\r\n:]*?)[ \t]*:", re.IGNORECASE)
 
 
 def symbol_of(judgement: Judgement) -> str:
-    """Return the name of the only test, in SpamAssassin's style.
+    """Return the test name of a class, in SpamAssassin's style.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def symbol_of(judgement: Judgement) -> str:
 
 
 def three_numbers(version: str) -> str:
-    """Return a version with three numbers, as parsers of X-Spam-Status expect.
+    """Return a version as three numbers, as X-Spam-Status parsers expect.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def three_numbers(version: str) -> str:
 
 
 def fields_of(judgement: Judgement) -> list[tuple[bytes, bytes]]:
-    """Return the header fields for a message; none in shadow mode or while positives go unmarked."""
+    """Return the header fields for a message, or none in shadow mode or while positives are not marked."""
     if not judgement.marks:
         return []
     verdict, shown = judgement.verdict, judgement.points
@@ -77,7 +77,7 @@ def marked(mail: bytes, judgement: Judgement) -> bytes:
 
 
 def forged_names(mail: bytes) -> list[bytes]:
-    r"""Return the names of forged fields in a message, each once.
+    r"""Return the distinct names of forged fields in a message.
 
     Examples
     --------

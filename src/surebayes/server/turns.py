@@ -17,17 +17,17 @@ IN_A_ROW = 8
 LONG = 0.05
 """Seconds after which a second thread takes over the remaining tasks.
 
-Two threads that judge short messages in parallel only wait for each other.
+Two threads that judge short messages in parallel would only wait for each other.
 """
 
 
 class Turns:
-    """Run work in a thread: under load a request costs no thread switch.
+    """Run work in a thread; under load, requests share thread switches.
 
     Parameters
     ----------
     pool : Executor
-        Pool of threads.
+        The thread pool.
     """
 
     def __init__(self, pool: Executor) -> None:

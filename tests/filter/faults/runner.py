@@ -119,7 +119,7 @@ class FirstTraining(Train):
         sb.Filter.create(place / "f", **SMALL).close()
 
     def act(self, place, pipe):
-        training.FEWEST = journal_file.MANY = 1
+        training.MIN_AT_ONCE = journal_file.MANY = 1
         super().act(place, pipe)
 
     def check(self, place, done):

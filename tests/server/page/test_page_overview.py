@@ -74,7 +74,7 @@ def test_one_sentence_says_whether_all_is_well():
     ]  # fmt: skip
     assert sentences([{"level": SHOULD}], WELL, HOURS, "ham")[0] == "All is well; 1 improvement suggested."
     must = sentences([{"level": MUST}, {"level": SHOULD}], status, {"verdicts": [{}]}, "ham")
-    assert must[:2] == ["1 thing to fix.", "No messages in the last 24 hours."]
+    assert must[:2] == ["1 problem to fix.", "No messages in the last 24 hours."]
     assert not any("contradict" in each for each in must)
     audited["spam"]["known"]["lower"] = 0.021  # the promise is not kept
     assert not any("contradict" in each for each in sentences([], status, HOURS, "ham"))

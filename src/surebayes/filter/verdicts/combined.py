@@ -20,7 +20,7 @@ def name_of(folder: str) -> str:
 
 
 def opened(folder: str, one_shot: bool = False) -> "Memory | None":
-    """Open the memory of a filter below a layer; None if there is none that this user may read."""
+    """Open the memory of a filter below a layer, or None if it is missing or unreadable."""
     try:
         return Memory(folder, one_shot=one_shot) if is_there(folder) else None
     except (StoreError, OSError):  # `doctor` reports the problem at the base
@@ -39,7 +39,7 @@ def answer(
     memory_here: "Memory | None", below: "Sequence[Memory]", model: "Model", scores: "Sequence[float]",
     fingerprint: str, about: "Callable[[Memory], VerdictDetails]",
 ) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
-    """Decide by the strictest budget; every memory records the verdict before this returns.
+    """Decide by the strictest budget, and pass the verdict to every memory.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def answer_once(
     Raises
     ------
     BadModel
-        If the filter has a budget and its memory is gone.
+        If the filter has a budget and its memory is missing.
     """
     memory_here = Memory(folder, one_shot=True) if has_budget or is_there(folder) else None
     below = [memory for each in folders if (memory := opened(each, one_shot=True)) is not None]

@@ -1,9 +1,9 @@
-"""Sessions: the cookie that a token is exchanged for, and the token of every form.
+"""Browser sessions: the session cookie issued for an API token, and CSRF tokens for forms.
 
-A session is a signed text in a cookie that scripts can't read; the server stores only the signed-out ones. It contains
-the digest of the token, so that revoking the token ends its sessions at once. The signing key is made at the start of
-the server, so that a restart ends all sessions. Signing in always starts a new session, whatever cookie the browser
-sent.
+A session is a signed text in a cookie that scripts can't read; the server stores only sessions that were signed out. It
+contains the digest of the API token, so that revoking the token ends its sessions at once. The signing key is created
+when the server starts, so that a restart ends all sessions. Signing in always starts a new session, whatever cookie the
+browser sent.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from surebayes.server.service import Service
 SIGNED_IN, FORMS, SAID = "surebayes-session", "surebayes-forms", "surebayes-said"
 """Cookies: the session; the nonce of forms before sign-in; the notice of the last action."""
 HOURS = 12
-"""Lifetime of a session."""
+"""Session lifetime in hours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who asks.
+    """The sender of a request.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Visitor:
     nonce : str
         Nonce that binds their forms.
     by : {"cookie", "header", "machine", "connection"}
-        Authentication: by sign-in, by the header of a program, by their address on this machine, or by a proxy or
+        How they authenticated: by signing in, by a program's Authorization header, by a local address, or by a proxy or
         client certificate.
     is_new : bool
         Whether the cookie of `nonce` has yet to be sent.
@@ -57,7 +57,7 @@ class Visitor:
     name: str | None = None
 
     def may(self, role: str) -> bool:
-        """Return whether their role includes another one."""
+        """Return whether their role includes another role."""
         return bool(self.role) and allows(self.role, role)
 
 
@@ -74,7 +74,7 @@ def visitor_of(request: Request, service: Service) -> Visitor:
     if sender is not None:
         nonce_now = nonce or secrets.token_hex(16)
         return Visitor(sender.role, sender.person, nonce_now, "connection", not nonce, sender.name)
-    parts = opened(service, "session", request.cookies.get(SIGNED_IN, ""))
+    parts = unsign(service, "session", request.cookies.get(SIGNED_IN, ""))
     if len(parts) == 3 and time.time() < float(parts[2]) + HOURS * 3600 and parts[0] not in service.options.ended:
         grant = service.tokens.grant_of_digest(parts[1])
         if grant is not None:
@@ -83,19 +83,19 @@ def visitor_of(request: Request, service: Service) -> Visitor:
 
 
 def _nonce(request: Request, service: Service) -> str:
-    return "".join(opened(service, "forms", request.cookies.get(FORMS, ""))[:1])
+    return "".join(unsign(service, "forms", request.cookies.get(FORMS, ""))[:1])
 
 
 # ---------------------------------------------------------------------- signatures
 
 
-def sealed(service: Service, purpose: str, *parts: str) -> str:
+def sign(service: Service, purpose: str, *parts: str) -> str:
     """Join and sign parts."""
     text = ".".join(part.encode().hex() for part in parts)
     return f"{text}.{_mac(service, purpose, text)}"
 
 
-def opened(service: Service, purpose: str, text: str) -> list[str]:
+def unsign(service: Service, purpose: str, text: str) -> list[str]:
     """Return the parts of a signed text; none if it was not signed here, for this purpose."""
     body, _, mac = text.rpartition(".")
     if not hmac.compare_digest(mac.encode(), _mac(service, purpose, body).encode()):
@@ -108,15 +108,15 @@ def _mac(service: Service, purpose: str, text: str) -> str:
 
 
 def form_token(service: Service, visitor: Visitor) -> str:
-    """Return the token of a visitor's forms: a page of another site cannot know it."""
+    """Return the CSRF token for a visitor's forms, unknown to pages of other sites."""
     return _mac(service, "form", visitor.nonce)
 
 
-def check_form(service: Service, visitor: Visitor, word: str) -> None:
-    """Refuse a form without this visitor's token; a program with an API token has no forms."""
+def check_form(service: Service, visitor: Visitor, token: str) -> None:
+    """Refuse a form without this visitor's CSRF token; a program with an API token has no forms."""
     if visitor.by == "header":
         return
-    if visitor.is_new or not hmac.compare_digest(word.encode(), form_token(service, visitor).encode()):
+    if visitor.is_new or not hmac.compare_digest(token.encode(), form_token(service, visitor).encode()):
         service.counters.refused.labels("page", "form").inc()
         raise HttpError(403, "This form has expired, or is not from this server. Load the page again and resend it.")
 
@@ -136,7 +136,7 @@ def sign_in(request: Request, answer: Response, service: Service, token: str) ->
         service.counters.refused.labels("page", "token").inc()
         return False
     digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
-    session = sealed(service, "session", secrets.token_hex(16), digest, str(int(time.time())))
+    session = sign(service, "session", secrets.token_hex(16), digest, str(int(time.time())))
     set_cookie(request, answer, SIGNED_IN, session, HOURS * 3600)
     return True
 

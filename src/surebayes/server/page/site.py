@@ -229,7 +229,7 @@ def _around(request: Request, service: Service, visitor: session.Visitor, page: 
         "csrf": session.form_token(service, visitor), "classes": service.classes, "keys": look.keys(service.classes),
         "mode": {"shadow": service.options.shadow, "tagging": not service.options.shadow and service.surge.tags},
         "remembers": service.options.remember, "theirs_word": _classes_of_other_filters(service.classes),
-        "notice": "".join(session.opened(service, "said", request.cookies.get(session.SAID, ""))[:1]),
+        "notice": "".join(session.unsign(service, "said", request.cookies.get(session.SAID, ""))[:1]),
     }  # fmt: skip
 
 
@@ -242,7 +242,7 @@ def _page(request: Request, service: Service, visitor: session.Visitor, page: Pa
     values = {**_around(request, service, visitor, page), **data}
     answer = Response(look.rendered(page.template, **values), media_type="text/html")
     if visitor.is_new:
-        session.set_cookie(request, answer, session.FORMS, session.sealed(service, "forms", visitor.nonce))
+        session.set_cookie(request, answer, session.FORMS, session.sign(service, "forms", visitor.nonce))
     if values["notice"]:
         answer.delete_cookie(session.SAID, path="/", httponly=True, samesite="strict")
     return answer
@@ -263,7 +263,7 @@ def _done(service: Service, action: Action) -> Handler:
                 look.rendered(done.piece, **{**around, **done.data, "notice": done.notice}), media_type="text/html"
             )
         answer = RedirectResponse(done.to, 303)
-        session.set_cookie(request, answer, session.SAID, session.sealed(service, "said", done.notice), 60)
+        session.set_cookie(request, answer, session.SAID, session.sign(service, "said", done.notice), 60)
         return answer
 
     return do
