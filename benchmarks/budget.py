@@ -1,4 +1,4 @@
-"""A budget of false alarms on real mail in order of time: its bound and its price.
+"""A budget of false alarms on real mail in chronological order: its bound and its price.
 
 Run it (it needs the corpora in the folder that SUREBAYES_DATA names):
 

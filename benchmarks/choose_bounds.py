@@ -37,7 +37,7 @@ MOST = 8000
 
 @dataclass
 class Part:
-    """Documents that train, in the order of time, with labels that may be wrong, and documents that judge."""
+    """Documents that train, in chronological order, with labels that may be wrong, and documents that judge."""
 
     name: str
     train: list
@@ -56,7 +56,7 @@ def figures_of(truth: np.ndarray, scores: np.ndarray) -> tuple[float, float, flo
 
 
 def _stream(name: str) -> tuple[list, np.ndarray, dict]:
-    """Return the messages of a corpus in order of time, which are spam, and further facts about each."""
+    """Return the messages of a corpus in chronological order, which are spam, and further facts about each."""
     corpus = corpora.load(name)
     order = np.argsort(corpus.order, kind="stable")
     mails = [text.encode() for text in corpus.documents] if name == "lingspam" else corpora.mails(corpus)

@@ -16,7 +16,7 @@ immediate labels falls from .984 to .968 (Enron-Spam, 1%) and from .946 to .934 
 mail: the best threshold in hindsight finds little more than half of the positives at .1%, and budgets are spent often.
 
 Streams: SMS in the order of the collection; Reuters in the order of its ids, two topics each against the rest; the
-newsgroups in the order of time, four branches each against the rest; and drawn ones, normal scores whose negatives
+newsgroups in chronological order, four branches each against the rest; and drawn ones, normal scores whose negatives
 come nearer to the positives little by little, at once, or in waves. Of texts, an online `ViewPool("text")` judges each
 before it learns it. SpamAssassin and Enron-Spam, on which `budget.py` reports, are not among them. Runs: each stream at
 1% and .1% with labels at once, 100 and 500 documents late, and as rescues and silence.

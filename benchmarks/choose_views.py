@@ -50,12 +50,12 @@ taken.
 Folds: the documents that weight the experts of text, with the second stages that were nearly chosen and several
 penalties of the stack. Either one third is held out, or each third in turn, so that experts score every training
 document without having learnt it. On the documents of text: ten splits of the corpora in ten folds, three of the
-newsgroups, three of Reuters with all of its ten topics, and Reuters in order of time. The rule, fixed before the run:
-the error of a set is 1 - AUC_0.1 and a tenth of 1 - recall at 0.1% false positives together, and its distance is the
-share by which it exceeds the smallest error on that corpus. (A share, because an absolute margin of .001 exceeds the
-differences on solved corpora such as Ling-Spam, and is far below those between two splits of the movie reviews.) Among
-the sets within .03 on every corpus (or, without any, those within .03 of the smallest largest distance) the one with
-the least CPU is taken; of sets within a twentieth of that, the one with the smallest distance.
+newsgroups, three of Reuters with all of its ten topics, and Reuters in chronological order. The rule, fixed before the
+run: the error of a set is 1 - AUC_0.1 and a tenth of 1 - recall at 0.1% false positives together, and its distance is
+the share by which it exceeds the smallest error on that corpus. (A share, because an absolute margin of .001 exceeds
+the differences on solved corpora such as Ling-Spam, and is far below those between two splits of the movie reviews.)
+Among the sets within .03 on every corpus (or, without any, those within .03 of the smallest largest distance) the one
+with the least CPU is taken; of sets within a twentieth of that, the one with the smallest distance.
 
 Passes: the number of passes of the machines that are fitted only for weighting; the remaining ones have 8. The default
 pool of two classes, six splits of the movie reviews, eight of SMS and Ling-Spam, Reuters once and once in order of
@@ -254,7 +254,7 @@ def text_cases(topics=TOPICS) -> Iterator[Case]:
 
 
 def stage_cases(splits=None) -> Iterator[Case]:
-    """Return the cases of text that have two classes, or those named; Reuters in the order of time as well."""
+    """Return the cases of text that have two classes, or those named; Reuters in chronological order as well."""
     splits = STAGE_SPLITS if splits is None else splits
     for name in splits:
         tasks = suites.text_tasks(name)

@@ -146,7 +146,7 @@ def mail_table(names=suites.MAIL, rates=(0.01, 0.001), confidence=0.95):
     """Build the Markdown table of promises on real mail.
 
     A third of the mail trains a pool, the next third calibrates it, and the last is judged in order under a
-    `DriftMonitor`: once shuffled, so that the promise's assumption holds, once in order of time.
+    `DriftMonitor`: once shuffled, so that the promise's assumption holds, once in chronological order.
     """
     lines = [
         "| | promise | negatives | false alarms on new mail | share | recall | monitor |",

@@ -31,7 +31,7 @@ def cpu() -> float:
 
 
 def mails(name: str, share: float):
-    """Return the name of a stream, its messages, and whether each is spam, in order of time."""
+    """Return the name of a stream, its messages, and whether each is spam, in chronological order."""
     if name in corpora.available():
         corpus = corpora.load(name)
         order = np.argsort(corpus.order, kind="stable")[: round(share * len(corpus))]

@@ -68,7 +68,7 @@ def draw(path: str, title: str, y: np.ndarray, scores: dict[str, np.ndarray]) ->
 
 
 def mails() -> tuple[str, list[bytes], np.ndarray]:
-    """Give the name of the stream, its messages in order of time, and their labels."""
+    """Give the name of the stream, its messages in chronological order, and their labels."""
     if "spamassassin" in corpora.available():
         corpus = corpora.load("spamassassin")
         return "the SpamAssassin corpus", corpora.mails(corpus), np.array(corpus.labels) == "spam"

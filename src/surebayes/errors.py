@@ -177,7 +177,7 @@ class TooFewDocuments(SurebayesError, ValueError):
             )
         counted = f"there are {n:,}"
         if self.dependent:
-            counted += f" (and {self.dependent:,} copies, or further ones of the same groups, which don't count)"
+            counted += f" (and {self.dependent:,} copies, or more of the same groups, which don't count)"
         return (
             f"{self.promise} {self.rate:g} with confidence {self.confidence:g} needs at least {self.needed:,} "
             f"{self.documents}, {counted}: {more}."

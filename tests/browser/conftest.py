@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items):
 
 
 def _mails():
-    """Return real mail in the order of time where there is some, else invented mail: messages and labels."""
+    """Return real mail in chronological order where there is some, else invented mail: messages and labels."""
     folder = os.environ.get("SUREBAYES_DATA")
     if folder and "spamassassin" in corpora.available(folder):
         corpus = corpora.load("spamassassin", folder)

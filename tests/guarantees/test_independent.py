@@ -168,7 +168,7 @@ def test_the_certificate_says_independent_and_what_did_not_count():
     older = json.loads(plain.to_json()) | {"assumption": "exact: as another release put it"}
     del older["dependent"]
     assert Certificate.from_dict(older).guaranteed
-    with pytest.raises(NotEnoughNegatives, match=r"there are 100 \(and 200 copies, or further ones of the same gr"):
+    with pytest.raises(NotEnoughNegatives, match=r"there are 100 \(and 200 copies, or more of the same gr"):
         certify(np.repeat(scores[300:], 3), np.repeat(truth[300:], 3), max_fpr=0.001)
 
 

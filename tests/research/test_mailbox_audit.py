@@ -235,7 +235,7 @@ def test_other_stores_and_headers(tmp_path, mailbox, report, form):
 
 def test_too_little_mail_is_a_sentence(tmp_path, mailbox):
     write(tmp_path / "few", n=60, wrong=0)
-    with pytest.raises(BadInput, match=r"messages of spam; an audit needs at least 60. Name further folders"):
+    with pytest.raises(BadInput, match=r"messages of spam; an audit needs at least 60. Name more spam folders"):
         audited(tmp_path / "few")
     with pytest.raises(ValueError, match="blocks must be at least 3"):
         audited(mailbox[0], blocks=2)
@@ -295,7 +295,7 @@ def test_the_command_for_people(mailbox, report):
         (["--junk", "x", "--scores", "t.csv"], "--junk needs --maildir"),
         (["--maildir", "MAIL", "--threshold", "3"], "--threshold needs --by"),
         (["--maildir", "MAIL", "--blocks", "2"], "--blocks"),
-        (["--maildir", "MAIL", "--leave-out", "Junk"], "Name further folders of spam with --junk"),
+        (["--maildir", "MAIL", "--leave-out", "Junk"], "Name more spam folders with --junk"),
         (["--maildir", "MAIL/none"], "does not exist"),
         (["--maildir", "MAIL/cur"], "holds no Maildir"),
     ],
@@ -330,7 +330,7 @@ def test_an_interrupted_audit_shows_what_it_has(mailbox, tmp_path):
 
 @pytest.mark.slow
 def test_on_real_mail(tmp_path, corpora_folder):
-    """Half of SpamAssassin's corpus, in order of time, one message in fifty in the wrong folder."""
+    """Half of SpamAssassin's corpus, in chronological order, one message in fifty in the wrong folder."""
     from surebayes import corpora
 
     corpus = corpora.load("spamassassin", corpora_folder)

@@ -35,7 +35,7 @@ from surebayes.core.score import Linear
 class OpinionPoolNB(RateClassifier):
     """Naive Bayes as a logarithmic opinion pool of a document's terms (Kolcz & Yih's NB-MX).
 
-    The score is the weighted mean of the terms' log-odds: many weak terms never add up to a confident verdict.
+    The score is the weighted mean of the terms' log-odds: many weak terms never produce a confident verdict.
 
     Parameters
     ----------

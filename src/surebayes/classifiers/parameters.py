@@ -67,4 +67,4 @@ def check_array_of_priors(prior: Any, n_classes: int, multilabel: bool) -> None:
             f"prior must hold a probability strictly between 0 and 1 for each of {n_classes} classes. Got {prior!r}."
         )
     if not multilabel and abs(p.sum() - 1) > 1e-6:
-        raise ValueError(f"prior must add up to 1. Got a sum of {p.sum():.6g}.")
+        raise ValueError(f"prior must sum to 1. Got a sum of {p.sum():.6g}.")

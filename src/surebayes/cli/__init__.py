@@ -23,7 +23,7 @@ from surebayes.errors import exit_code
 __all__ = ["commands", "main"]
 
 COMPLETE = "_SUREBAYES_COMPLETE"
-"""The environment variable by which a shell asks for completions."""
+"""The environment variable of a shell's request for completions."""
 
 
 @click.group(cls=Group, context_settings={"help_option_names": HELP, "max_content_width": 100})

@@ -94,7 +94,7 @@ def _mails(data: str | None, count: int | None) -> tuple[list[bytes], list[str],
         else:
             step = max(len(corpus) // count, 1) if count else 1
             corpus = corpus.take(range(0, len(corpus), step))
-            return corpora.mails(corpus), list(corpus.labels), "the SpamAssassin corpus, in order of time"
+            return corpora.mails(corpus), list(corpus.labels), "the SpamAssassin corpus, in chronological order"
     raws, labels = synthetic.as_lists(count or _SYNTHETIC, seed=1, hard=0.5, drift=1.0)
     return raws, labels, f"a synthetic stream ({advice})"
 

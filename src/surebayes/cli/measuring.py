@@ -306,7 +306,7 @@ def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
 def trec(index: str, limit: int | None, results: str | None, as_json: bool | None, **options: Any) -> None:
     """Run the evaluation of the TREC spam track: judge each message before its label is revealed.
 
-    INDEX has lines such as `spam ../data/000/000`, in order of time.
+    INDEX has lines such as `spam ../data/000/000`, in chronological order.
     """
     from contextlib import nullcontext
 

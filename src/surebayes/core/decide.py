@@ -225,7 +225,7 @@ def _labels_and_mass(positive: ArrayLike, weight: ArrayLike | None, n: int) -> t
 
 
 def threshold_at(scores: ArrayLike, positive: ArrayLike, max_fpr: float) -> float:
-    """Lowest threshold with a false-positive rate of at most `max_fpr` *on these rows*: no guarantee for new ones.
+    """Lowest threshold with a false-positive rate of at most `max_fpr` *on these rows*: no guarantee for new rows.
 
     On new rows its rate exceeds `max_fpr` about half of the time; use :func:`order_statistic_threshold` for a
     guarantee.

@@ -91,7 +91,7 @@ def poisson_means(side: Side, theta: float, interpolation: FloatArray | float, v
     """Kim, Seo & Rim, eqs. (7)-(9), tau dropped, from sums of x and of z = x / (dl + theta V).
 
     With u = 1 / (dl + theta V): the sum of u x is `mass`, the sum of dl u x is counts - theta V mass, and the sum of u
-    is (documents - total mass) / (theta V), so no further sums are needed.
+    is (documents - total mass) / (theta V), so no other sums are needed.
     """
     if side.mass is None or side.mass_total is None or side.counts is None or side.counts_total is None:
         raise TypeError("Poisson means need the sums of counts and of represented rows.")

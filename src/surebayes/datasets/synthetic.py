@@ -294,7 +294,7 @@ def mail_stream(
     interval: int = 60,
     tail: int = 0,
 ) -> Iterator[Mail]:
-    """Yield n synthetic messages, in order of time and in constant memory.
+    """Yield n synthetic messages, in chronological order and in constant memory.
 
     Parameters
     ----------

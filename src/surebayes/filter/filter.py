@@ -497,7 +497,7 @@ class Filter:
         return "waiting"
 
     def fingerprint(self, document: bytes | str) -> str:
-        """Return the fingerprint by which the filter recognises a document.
+        """Return the fingerprint that identifies a document.
 
         Parameters
         ----------
@@ -568,7 +568,7 @@ class Filter:
     ) -> dict[str, Any]:
         """Learn many documents at once; the result doesn't depend on their order.
 
-        If they are at least as many as the filter has learnt before, its experts are weighed as in `ViewPool.fit`: by
+        If they are at least as many as the filter has learnt before, its experts are weighted as in `ViewPool.fit`: by
         their scores for a third of the documents, chosen by fingerprint, before these are learnt too ("reliability"
         for mail, "stack" for text). Then a text filter's second stages are fitted. Fewer documents are ordinary
         lessons: each is judged, moves the weights a step, and is learnt; `retune` weights the experts again. If a
@@ -876,7 +876,7 @@ class Filter:
         Parameters
         ----------
         version : int
-            The number of the latest row of a message in `history`.
+            The latest row number of a message in `history`.
         who : str, optional
             Recorded in the history.
 
@@ -972,7 +972,7 @@ class Filter:
     def problems(
         self, recount: bool = True, progress: Callable[[str, int, int | None], None] | None = None
     ) -> list[str]:
-        """Check the files, every journal row, and whether the journal's messages add up to the model.
+        """Check the files, every journal row, and whether the counts of the journal's messages equal the model.
 
         Parameters
         ----------
@@ -1113,7 +1113,7 @@ class Filter:
         limit : int, default=50
             How many.
         before : int, optional
-            The number of a verdict: only those after it in this list.
+            A verdict number: list only the verdicts after it.
         least_sure : bool, default=False
             Sort by the distance of the score from its threshold, nearest first.
         skip : int, default=0
@@ -1217,7 +1217,7 @@ class Filter:
         Returns
         -------
         dict, str
-            The numbers of outcomes (see `set_label`), and the name of the report.
+            The number of each outcome (see `set_label`), and the report name.
         """
         from surebayes.filter.verdicts import reports
 
@@ -1752,7 +1752,7 @@ class Filter:
         Parameters
         ----------
         group : str or None
-            The name of the group; None makes the folder private again.
+            The group name; None makes the folder private again.
         """
         share(self._session.path, text_or_none(group, "group"))
 
@@ -1890,7 +1890,7 @@ class Filter:
         documents : iterable of documents
             The documents, recognised by their content.
         fingerprints : iterable of str
-            Fingerprints of further documents.
+            Fingerprints of additional documents.
 
         Returns
         -------

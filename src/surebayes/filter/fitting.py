@@ -79,7 +79,7 @@ class OneView(SpooledDocuments):
 
 
 class CountedDocuments(SpooledDocuments):
-    """Already counted messages of a training, and the opinions of the held-out ones from before.
+    """Counted messages of a training, and earlier opinions of the held-out messages.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ class Follower:
     hosts : list of Host
         The hosts as they reported themselves last.
     problem : str
-        The reason for which it can't follow; "" while it does.
+        The reason why it can't follow; "" while it does.
     """
 
     def __init__(self, session: Session) -> None:
@@ -138,7 +138,7 @@ class Follower:
 
 
 def _latest(payloads: list[str], name: str) -> int:
-    """Return the highest number of a journal in notifications; 0 without one."""
+    """Return the highest row number in notifications for a journal, or 0."""
     return max([int(row) for whose, _, row in map(_parts, payloads) if whose == name], default=0)
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, "int | None"], None]
 SNAPSHOT_AFTER = 5000
-"""Rows after the last snapshot from which `sync` stores a new one: a joining host replays the rows after it."""
+"""Rows after which `sync` stores a new snapshot: a joining host replays the rows after the latest snapshot."""
 
 
 def share(path: str, url: str, progress: Progress | None = None) -> dict[str, Any]:
@@ -294,7 +294,7 @@ def exchange(session: Session) -> tuple[int, int, int]:
     Returns
     -------
     int, int, int
-        How many verdicts were taken in and sent, and the number of the last exchange.
+        The numbers of received and sent verdicts, and the last exchange number.
     """
     one = exchange_of(session)
     try:
@@ -379,7 +379,7 @@ def sync(session: Session) -> dict[str, Any]:
     -------
     dict
         "rows": how many are new; "sent": lessons that had waited here; "verdicts": remembered verdicts that other hosts
-        changed; "last": the number of the last row.
+        changed; "last": the last row number.
     """
     if not is_shared(session.path):
         raise BadInput(

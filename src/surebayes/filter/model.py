@@ -272,7 +272,7 @@ class Model:
     def count(self, documents: int) -> None:
         """Count documents before they are looked up; merge or unpack the tables once that pays.
 
-        Threads that judge at the same time see either the old tables or the new ones.
+        Threads that judge at the same time see either the old or the new tables.
         """
         self._judged += documents
         engine = self.engine

@@ -92,7 +92,7 @@ JSON = Option("as_json", "Print JSON or text. Default: text on a terminal, JSON 
 FILTER = (MODEL, USERS, USER, CONFIG, EXIT_CODE, X_SPAM)
 """Every option of `filter`."""
 FORGET = (MODEL, WHO, RENEW, JSON)
-"""The options of `forget` that its fast path reads; a call with any further option is handled by `surebayes.cli`."""
+"""The options of `forget` that its fast path reads; `surebayes.cli` handles a call with any other option."""
 LEARN = (*FORGET, AS)
 """The options of `learn` that its fast path reads."""
 

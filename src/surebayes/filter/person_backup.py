@@ -213,7 +213,7 @@ def restore(users: str, name: str, archive: str, replace: bool = False, group: s
 
 
 def _check_room(error: Exception) -> None:
-    """Raise the error of a full disk: every further person would fail too."""
+    """Raise the error of a full disk: all remaining people would fail too."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         raise error
 

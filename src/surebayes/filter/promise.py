@@ -75,7 +75,7 @@ class PromiseTerms:
     def of(cls, made: dict[str, Any], label: str) -> PromiseTerms:
         """Read the terms of a stored certificate; for one of a series, those of the next.
 
-        BadModel if it has no valid terms.
+        Raise BadModel if its terms are invalid.
         """
         try:
             renewal = made.get("renewal", 0)

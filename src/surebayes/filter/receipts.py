@@ -96,7 +96,7 @@ def _state_of(lessons: Replayed, fingerprint: str) -> tuple[str, str | None]:
 
 
 def public_key(folder: str) -> str | None:
-    """Return the public key of a folder in hexadecimal digits; None before its first receipt."""
+    """Return a folder's public key in hexadecimal digits; None before its first receipt."""
     try:
         with open(os.path.join(folder, KEY_NAME), "rb") as file:
             seed = file.read(33)
@@ -106,7 +106,7 @@ def public_key(folder: str) -> str | None:
 
 
 def _private_key(folder: str) -> Ed25519PrivateKey:
-    """Return the key of a folder, made if it is missing; the folder's lock is held."""
+    """Return a folder's key, created if it is missing; the folder's lock is held."""
     path = os.path.join(folder, KEY_NAME)
     try:
         with open(path, "rb") as file:

@@ -191,7 +191,7 @@ SETTINGS = _settings(
     Setting("allow", str, "",
             "Other addresses and networks allowed to use SPAMD and milter, such as 192.0.2.0/24."),
     Setting("sign_on", str, None,
-            "The header field in which a proxy names its visitor, and the addresses of such proxies: "
+            "The header field with the user that a proxy has authenticated, and the addresses of such proxies: "
             "X-Remote-User: 192.0.2.1."),
     Setting("max_size", int, 64 * 2**20, "The largest document that the server accepts, in bytes.",
             low=1024, high=2**31),

@@ -339,7 +339,7 @@ class State:
     # ---- counts
 
     def code(self, label: str) -> int:
-        """Return the number of a class; BadModel for an unknown label."""
+        """Return the class number of a label; raise BadModel for an unknown label."""
         if label not in self.names:
             raise BadModel(f"The journal has the unknown label {label!r}.")
         return self.names.index(label)

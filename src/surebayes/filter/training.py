@@ -468,7 +468,7 @@ def turns_of(engine: Engine, fingerprints: Sequence[str], labels: Sequence[int])
 
 
 def in_order(engine: Engine) -> Callable[[str], str]:
-    """Return the sort key of fingerprints for the order in which `ViewPool.fit` weights experts."""
+    """Return the sort key of fingerprints, in the order of `ViewPool.fit`."""
     from surebayes.pool.choosing import name_in_order
 
     return partial(name_in_order, staged=engine.is_held_out_in_turns)

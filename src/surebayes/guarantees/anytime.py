@@ -32,7 +32,7 @@ from surebayes.guarantees.document_names import new_names, numbers_of
 _SPARE, _DEVIATIONS = 100, 10
 """Scores kept beyond the expected number above the threshold: a constant plus this many standard deviations."""
 _MANY = 100
-"""Batch size from which on sorting is faster than inserting each score."""
+"""Minimum batch size for which sorting is faster than inserting each score."""
 _CHUNK = 256
 """Moments of a certificate that are computed at a time."""
 
@@ -57,14 +57,14 @@ def _log_evidence(n: NDArray[Any], k: NDArray[Any], rate: float) -> NDArray[np.f
 
 
 class _Moments:
-    """The n from which on 0, 1, 2, ... negatives are allowed above a certified threshold."""
+    """The smallest n that allows 0, 1, 2, ... negatives above a certified threshold."""
 
     def __init__(self, rate: float, confidence: float) -> None:
         self.rate, self.enough = rate, -math.log1p(-confidence)
         self._known: NDArray[np.int64] = np.zeros(0, np.int64)
 
     def first(self, allowed: int) -> int:
-        """Return the first n at which `allowed` negatives may be above the threshold."""
+        """Return the smallest n that allows `allowed` negatives above the threshold."""
         while allowed >= len(self._known):
             self._extend()
         return int(self._known[allowed])
@@ -105,8 +105,8 @@ class AnytimeCertificate:
     n : int
         Negatives added so far.
     threshold : float
-        The lowest threshold certified so far; infinite before the first one. A document is positive if its score is
-        strictly above it.
+        The lowest threshold certified so far; infinite before the first certificate. A document is positive if its
+        score is strictly above it.
     allowed : int
         The number of negatives allowed above a threshold that is certified now; -1 if none can be.
     needed : int
@@ -197,7 +197,7 @@ class AnytimeCertificate:
         return self._next - self.n if self.allowed < 0 else 0
 
     def sentence(self, negatives: str = "negatives") -> str:
-        """Return the promise as a sentence; `negatives` is the name of the protected documents."""
+        """Return the promise as a sentence; `negatives` is the protected class."""
         if self.allowed < 0:
             return f"nothing certified yet: {self.needed:,} more known {negatives} are needed ({self.n:,} seen)"
         return (

@@ -1,15 +1,15 @@
 """A budget of false alarms: a bound that holds for any stream.
 
-A certificate is about documents like the held-out ones, and documents change. A budget makes another kind of promise.
-It keeps a debt: every false alarm costs 1, every document known to be negative pays back `rate`, down to 0. Nothing is
-flagged while one more alarm would raise the debt above `burst`. Then **any** stretch of n known negatives contains at
-most burst + rate n alarms, under drift, attack or a wrong calibration:
+A certificate is about documents like the held-out documents, and documents change. A budget makes another kind of
+promise. It keeps a debt: every false alarm costs 1, every document known to be negative pays back `rate`, down to 0.
+Nothing is flagged while one more alarm would raise the debt above `burst`. Then **any** stretch of n known negatives
+contains at most burst + rate n alarms, under drift, attack or a wrong calibration:
 
     the debt never exceeds the burst, starts the stretch at 0 or above, and falls by at most `rate` per document;
     so alarms - rate n <= debt at the end - debt at the start <= burst.
 
-Alarms count once their correct labels are known. Those *in flight*, still unlabelled when a document is judged, can
-raise the debt above the burst by their number; the debt isn't capped there, and the bound grows by exactly that number.
+Alarms count once their correct labels are known. Alarms *in flight*, still unlabelled when a document is judged, can
+raise the debt above the burst by one each; the debt isn't capped there, and the bound grows by exactly their number.
 
 Everything is counted in integer units of 2^-40, so sums are exact. The module needs only the standard library, because
 `surebayes filter` imports it.
@@ -63,7 +63,7 @@ class AlarmBound:
     in_flight: int = 0
 
     def sentence(self, negatives: str = "negatives") -> str:
-        """Return the promise as a sentence; `negatives` is the name of the protected documents."""
+        """Return the promise as a sentence; `negatives` is the protected class."""
         return (
             f"in any stretch of n known {negatives} at most {self.burst:g} + {percent(self.rate)} n alarms, whatever "
             f"comes, and those in flight ({self.in_flight:,} now)"
@@ -125,7 +125,7 @@ def _rounded(rate: float, way: Callable[[float], int], digits: int) -> float:
 class AlarmBudget:
     """An exact account of false alarms against a promise.
 
-    Call :meth:`record` once for every document that turns out to be negative, in the order in which that becomes known,
+    Call :meth:`record` once for every document that turns out to be negative, in the order of these discoveries,
     and flag nothing while :attr:`mute` is true. Then any stretch of n known negatives contains at most ``burst + rate *
     n`` alarms plus those in flight, for any stream.
 

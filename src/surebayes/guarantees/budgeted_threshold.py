@@ -49,10 +49,10 @@ def _inner_has(name: str) -> Any:
 class BudgetedThreshold(ThresholdedClassifier):
     """A classifier on a stream with a bound on its false alarms, for any stream.
 
-    A certificate holds for rows like the held-out ones. This threshold is for streams that change: it keeps an
-    :class:`AlarmBudget`, is updated with every known label, rises with debt, and flags nothing rather than spend more
-    than `burst`. Any stretch of n known negatives contains at most ``burst + rate * n`` false alarms, plus those still
-    unlabelled when a row was judged: under drift, attack, or with a useless classifier.
+    A certificate holds for rows like the held-out rows. This threshold is for streams that change: it keeps an
+    :class:`AlarmBudget`, is updated with every known label, rises with debt, and flags nothing when one more alarm
+    would exceed `burst`. Any stretch of n known negatives contains at most ``burst + rate * n`` false alarms, plus
+    those still unlabelled when a row was judged: under drift, attack, or with a useless classifier.
 
     The threshold itself is the order statistic of the scores that known negatives got before they were learnt
     (:class:`~surebayes.guarantees.prequential.PrequentialThreshold`): measured, not guaranteed. It determines the
@@ -203,7 +203,7 @@ class BudgetedThreshold(ThresholdedClassifier):
             Their true labels.
         flagged : array-like of shape (n,) or (n, K), optional
             Earlier answers: those of :meth:`predict`, or booleans that are true for the positive class. None: the
-            current answers of :meth:`predict`. Pass it if rows were judged before further labels became known;
+            current answers of :meth:`predict`. Pass it if rows were judged before more labels became known;
             otherwise alarms go uncounted.
         classes : array-like, optional
             All labels; required by the first call without :meth:`fit`, unless `y` contains them all.

@@ -3,7 +3,7 @@
 A certificate is a plain object that any program can show, store as JSON and read back. It contains its promises and the
 assumption of each:
 
-- "at most 0.1% of negatives like these, confidence 95%": exact for documents drawn as the held-out ones were;
+- "at most 0.1% of negatives like these, confidence 95%": exact for documents drawn like the held-out documents;
 - "prequential: measured, not guaranteed": from scores that documents got before their labels were known;
 - "in any stretch of n known negatives at most 5 + 0.1% n alarms, whatever comes, and those in flight (0 now)": a budget
   of alarms.
@@ -77,7 +77,7 @@ class Certificate:
     renewed : str or None
         The time of renewal, if it is scheduled: then the certificate is stale but not revoked.
     mislabelled : (int, int)
-        The numbers of foreign and of missing documents among the calibration negatives that the promise allows for.
+        The promise allows for this many positives among the calibration negatives, and this many missing negatives.
     budget : AlarmBound or None
         The bound that holds for any stream, if a budget is on.
     renewal : int
@@ -158,7 +158,7 @@ class Certificate:
 
     @property
     def protected(self) -> str:
-        """The name of the documents protected from alarms."""
+        """The class protected from alarms."""
         if self.neg_label is not None:
             return str(self.neg_label)
         return "negatives" if self.pos_label is None else f"what is not {self.pos_label}"

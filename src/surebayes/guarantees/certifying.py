@@ -130,7 +130,7 @@ def certify(
         wrong_labels = foreign, missing
         threshold, allowed = by_groups_and_rows(threshold_rule(anytime), *negatives, max_fpr, confidence, wrong_labels)
     if min_recall is not None:
-        # documents foreign to the negatives are missing from the positives, and vice versa
+        # positives among the negatives are missing from the positives, and vice versa
         low, missed = by_groups_and_rows(
             _recall_rule(anytime), *positives, min_recall, confidence, (missing, foreign), highest=False
         )
@@ -217,8 +217,8 @@ def _precise(
 ) -> tuple[float, int]:
     """Choose a falling sequence of thresholds on part of the rows, and test it on the rest; groups stay together.
 
-    The part is a fifth, at random or the earliest. For an anytime-valid test it is the first `_PILOT` rows, on which
-    alone the sequence depends.
+    The part is a fifth, at random or the earliest. For an anytime-valid test it is the first `_PILOT` rows, and the
+    sequence depends on these alone.
     """
     n_groups = int(groups.max()) + 1
     if order is None and anytime:

@@ -55,8 +55,8 @@ class GuaranteedThreshold(ThresholdedClassifier):
 
     A threshold with "at most 0.1% false positives on the held-out rows" exceeds 0.1% on new rows more than half of the
     time. This estimator holds rows out, fits the classifier on the rest, and sets the threshold to the order statistic
-    of the held-out negatives' scores for which the binomial distribution bounds the probability of a broken promise by
-    1 - confidence. Nothing is assumed about the scores; ties only make it safer.
+    of the held-out negatives' scores that bounds the probability of a broken promise by 1 - confidence, by the binomial
+    distribution. Nothing is assumed about the scores; ties only make it safer.
 
     Parameters
     ----------
@@ -474,7 +474,7 @@ def is_share(cv: Any) -> bool:
 
 
 def split(labels: Any, when: Any, share: float, groups: Groups) -> tuple[Any, Any]:
-    """Split rows into training and held-out ones: stratified at random, or the latest.
+    """Split rows into training and held-out rows: stratified at random, or the latest.
 
     A group is never on both sides: with times, its late rows are dropped if it has early ones.
     """

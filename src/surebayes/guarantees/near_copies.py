@@ -17,7 +17,7 @@ from surebayes.guarantees.independent import Groups, numbered
 
 _BANDS, _ROWS = 8, 8
 LEAST = 0.7
-"""The resemblance from which on two texts are near copies."""
+"""The minimum resemblance of near copies."""
 _FACTORS = np.random.default_rng(1997).integers(0, 2**63, _BANDS * _ROWS, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
 Fingerprint = NDArray[np.uint32]
@@ -51,7 +51,7 @@ def near_equal(fingerprints: Sequence[Fingerprint | None], least: float = LEAST)
     fingerprints : sequence of fingerprints
         One per text; None for a text that is a copy of no other.
     least : float, default=0.7
-        The resemblance from which on two texts are near copies.
+        The minimum resemblance of near copies.
 
     Returns
     -------

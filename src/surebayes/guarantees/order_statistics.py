@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 Mislabelled = tuple[int, int]
-"""Upper limits on foreign documents among the given negatives, and on missing true ones."""
+"""Upper limits on positives among the given negatives, and on missing negatives."""
 
 
 def negatives_needed(max_fpr: float, confidence: float, *, allowed: int = 0, mislabelled: Mislabelled = (0, 0)) -> int:
@@ -109,14 +109,14 @@ def order_statistic_threshold(
     """Lowest threshold that guarantees a false-positive rate: the Neyman-Pearson umbrella rule.
 
     The threshold is the (allowed + 1)-th highest of the negatives' scores. A new negative exceeds it with a probability
-    above `max_fpr` only if at most `allowed` of the n negatives fell into the top `max_fpr` of their distribution, and
-    `allowed` is the largest number for which this has binomial probability <= 1 - confidence. Nothing is assumed about
-    the distribution; ties only raise the true confidence, because a score *at* the threshold is not positive.
+    above `max_fpr` only if at most `allowed` of the n negatives fell into the top `max_fpr` of their distribution;
+    `allowed` is the largest number whose binomial probability is <= 1 - confidence. Nothing is assumed about the
+    distribution; ties only raise the actual confidence, because a score *at* the threshold is not positive.
 
-    Label errors: if at most a of the n are foreign (not negatives at all) and at most m true negatives are missing
-    (labelled otherwise, or discarded), the true sample has n - a + m or more members, and at worst the m missing ones
-    all lie above the threshold. So k(n - a + m) - m are allowed instead of k(n), and the promise stays exact, since k
-    grows by at most 1 per document.
+    Label errors: suppose at most a of the n are really positive, and at most m real negatives are missing (labelled
+    otherwise, or discarded). Then the real sample has n - a + m or more members, and at worst all m missing negatives
+    are above the threshold. So k(n - a + m) - m are allowed instead of k(n), and the promise stays exact, since k grows
+    by at most 1 per document.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def order_statistic_threshold(
     max_fpr, confidence : float
         In (0, 1).
     mislabelled : (a, m), default=(0, 0)
-        At most a foreign documents among the given negatives, at most m true ones missing.
+        At most a of the given negatives are really positive, and at most m real negatives are missing.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def recall_threshold(
     min_recall, confidence : float
         In (0, 1).
     mislabelled : (int, int), default=(0, 0)
-        Limits on foreign documents among the given positives, and on missing true ones.
+        Limits on negatives among the given positives, and on missing positives.
 
     Returns
     -------
@@ -247,7 +247,7 @@ def supported_rate(n: int, above: int, confidence: float) -> float | None:
 def confidence_of_renewal(confidence: float, renewal: int) -> float:
     """Return the confidence of a single renewal such that all of them hold together.
 
-    The j-th certificate of a series gets the share 6 / (pi^2 j^2) of the error probability. These shares add up to 1
+    The j-th certificate of a series gets the share 6 / (pi^2 j^2) of the error probability. These shares sum to 1
     over all j, so the probability that *any* of the series is ever wrong is at most 1 - confidence.
 
     Parameters

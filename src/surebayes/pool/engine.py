@@ -29,7 +29,7 @@ _kernel = kernel("pool")
 CHUNK = 256
 """Documents per batch of tokenization."""
 MANY = 512
-"""Number of documents from which on views are processed in parallel."""
+"""Minimum number of documents for which views are processed in parallel."""
 
 
 def _stage_of(expert: ExpertSpec, view: ViewSpec) -> "SecondStage":

@@ -99,7 +99,7 @@ class KeptDocuments(FitDocuments):
     labels, times
         As for `FitDocuments`.
     held : ndarray of int64, optional
-        The documents that have rows, if not all: the held-out ones.
+        The documents that have rows, if not all: the held-out documents.
     staged : list of Rows, optional
         With second stages: the rows of all documents, for their views.
     """
@@ -230,7 +230,7 @@ def _counted(
     chosen: KeptRows,
     report: Report,
 ) -> KeptDocuments:
-    """Learn all documents but the held-out ones, in batches.
+    """Learn all documents except the held-out documents, in batches.
 
     Return the rows of held-out documents, and for views with second stages the rows that these are fitted on.
     """

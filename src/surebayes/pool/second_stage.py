@@ -5,7 +5,7 @@ section 5.2, with a support vector machine as second stage). "idf": by log((1 + 
 classes, so that the machines of many classes share rows; with term frequencies, times 1 + log of the count. Rows are
 scaled to length 1. Learning and forgetting don't change a second stage.
 
-Each column has a strength, from which a row's length is computed, and a coefficient for each contrast, all of 4 bytes:
+Each column has a strength, used for the row's length, and a coefficient for each contrast, all of 4 bytes:
 a table like that of counts, in memory or in a file.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _kernel = kernel("pool")
 
 ENOUGH, MOST = 0.3, 8
-"""Gradient tolerance at which fitting stops, and the maximum number of passes.
+"""Gradient tolerance for fitting, and the maximum number of passes.
 
 With these, on tf-idf of byte n-grams, the AUC_0.1 of a machine is within .001 of a fully converged one on movie
 reviews, SMS and the twenty newsgroups, in a fifth of the CPU time; on their log-odds, on movie reviews, SMS and

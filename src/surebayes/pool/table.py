@@ -417,7 +417,7 @@ class Sums:
         files += [FileTable.of_checked(scaled(merged(alike, self.classes), w)) for w, alike in by_weight.items()]
         read = Sums.of_table(Table.of_stack(files, width, self.classes, documents))
         if (read.alive, list(read.totals)) != (self.alive, list(self.totals)):
-            raise BadModel("The tables don't add up to the totals in the manifest.")
+            raise BadModel("The sums of the tables differ from the totals in the manifest.")
         return read
 
     def closed_up(self, rows: Rows) -> "tuple[Sums, Rows]":

@@ -128,7 +128,7 @@ def ahead(
     """Yield ``function(item)`` for every item in order, computing a few results ahead on threads.
 
     The caller's thread takes part: it draws items from the iterator, at most `threads` + 1 ahead of the yielded
-    results, and processes those for which no other thread is free.
+    results, and processes items while no other thread is free.
 
     Examples
     --------

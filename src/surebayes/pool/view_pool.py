@@ -211,7 +211,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             All classes that will ever occur, at the first call; by default those of y.
         sample_weight : array-like of shape (n_samples,), default=None
             Multiplicity of each document, as in `fit`. The pool's weights move one step per document regardless of it:
-            further copies would be scored by a pool that knows the document.
+            more copies would be scored by a pool that knows the document.
 
         Returns
         -------

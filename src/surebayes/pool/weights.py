@@ -291,7 +291,7 @@ def weigh(
     alike : bool
         Whether all experts of the pool score in the same unit, log-odds.
     turns : int
-        The number of turns in which documents were held out: 3 if each third was.
+        The number of held-out sets: 3 if each third was held out in turn.
     beside : sequence of int
         Indices of the experts that form a second level outside the pool.
     shares : ndarray of shape (documents, experts), optional
@@ -305,7 +305,7 @@ def weigh(
     Notes
     -----
     Reliability is (1 / (1 - AUC_0.1 + .005))^2 for experts that are `alike`, whose opinions are bounded at the median
-    of their spreads. This pool and each further expert, bounded at two of its spreads, are then divided by their
+    of their spreads. This pool and each additional expert, bounded at two of its spreads, are then divided by their
     spreads and weighted by the same measure, on documents whose label not all of them contradict. With `shares` the
     influence of an expert of the pool depends on known terms: see `influences_of`. For other experts
     reliability is (1 / (1 - AUC_0.1 + .002))^2, on unbounded scores that are divided by their spread.

@@ -106,7 +106,7 @@ class Audit:
     ours : Certificate or None
         The certified threshold of our filter, from the scores before each lesson.
     anytime : Certificate or None
-        The threshold certified at all times at once, in order of time; if None, `anytime_too_few` has the reason.
+        The threshold certified at all times at once, in chronological order; if None, `anytime_too_few` has the reason.
     delivered : Delivered or None
         The false alarms of its verdicts, with bounds at all times at once.
     budgeted : Budgeted or None
@@ -340,7 +340,7 @@ def audit_scores(
     Parameters
     ----------
     scores, positive : sequence of float, of bool
-        The score of each row, and whether it is positive, in order of time.
+        The score of each row, and whether it is positive, in chronological order.
     by : str
         The name of the scores.
     max_fpr, confidence, burst : float
@@ -372,7 +372,7 @@ def _in_turn(
     threshold: float | None,
     burst: float,
 ) -> Audit:
-    """Measure scores in order of time."""
+    """Measure scores in chronological order."""
     in_use = _in_use(given, truth, threshold, confidence)
     certificate, too_few = _certified(scores, truth, groups, max_fpr, confidence, EXACT)
     in_order = scores[order], truth[order], groups[order]
@@ -454,7 +454,7 @@ def draw_over_time(report: Audit, path: str) -> None:
     above, below = figure.subplots(2, 1, sharex=True)
     _, n, alarms, lower, upper = map(list, zip(*report.delivered.points))
     above.step(n, alarms, where="post", linewidth=1.5)
-    above.set(ylabel="false alarms so far", title=f"{report.header}: ham in order of time")
+    above.set(ylabel="false alarms so far", title=f"{report.header}: ham in chronological order")
     below.fill_between(n, [100 * each for each in lower], [100 * each for each in upper], alpha=0.3)
     below.plot(n, [100 * k / m for k, m in zip(alarms, n)], linewidth=1.5)
     below.set(xlabel="ham", ylabel="false alarms, %", yscale="symlog")
@@ -548,7 +548,7 @@ def in_order_of_time(labels: Sequence[str], times: Sequence[float | None]) -> ND
 
 
 def _own_scores(mails: _Mails, order: NDArray[np.intp], progress: Callable[[str, int, int | None], None]) -> Floats:
-    """Return the scores of a new filter that judges each message before learning it, in order of time."""
+    """Return the scores of a new filter that judges each message before learning it, in chronological order."""
     entries = [trec.IndexLine(mails.labels[i], str(i), "") for i in order]
     scores = np.zeros(len(order))
     stream = trec.stream(entries, trec.OnlineFilter(), read=lambda entry: mails.read(int(entry.name)))

@@ -1,10 +1,10 @@
 """Audit of a mailbox: the verdicts of a simulated filter, compared with the filter in use.
 
-The mail is cut into blocks in order of time. For each block a new filter is trained on all mail before it and judges
-the block. The first block only trains. The threshold comes from the scores that earlier blocks got before their labels
-were used, by the rule of `calibrate` (:mod:`surebayes.guarantees.prequential`), so the second block only gives the
-first threshold; from the third on verdicts count. No verdict depends on its own message or a later one, and the running
-audit bounds both filters' mean error rates, through all of their lessons.
+The mail is cut into blocks in chronological order. For each block a new filter is trained on all mail before it and
+judges the block. The first block only trains. The threshold comes from the scores that earlier blocks got before their
+labels were used, by the rule of `calibrate` (:mod:`surebayes.guarantees.prequential`), so the second block only gives
+the first threshold; from the third on verdicts count. No verdict depends on its own message or a later one, and the
+running audit bounds both filters' mean error rates, through all of their lessons.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class MailboxAudit:
     headers : dict
         The number of messages with a verdict of the filter in use, by its header field.
     blocks : list of Block
-        The judged blocks, in order of time.
+        The judged blocks, in chronological order.
     planned : int
         The number of blocks to judge; more than there are after an interruption.
     ours, ours_compared, present : FilterErrors or None
@@ -201,7 +201,7 @@ class _Cleaned(NamedTuple):
 
 
 class _Mailbox:
-    """The messages of a store that count, in order of time, without copies."""
+    """The messages of a store that count, in chronological order, without copies."""
 
     def __init__(self, store: MailStore, by: str | None, threshold: float | None, progress: Progress) -> None:
         self.store, self.by, self.threshold = store, by, threshold
@@ -290,7 +290,7 @@ def audit_mailbox(
     judged: Callable[[Block], None] = lambda block: None,
     progress: Progress = lambda what, done, total: None,
 ) -> MailboxAudit:
-    """Judge a store of mail in order of time, each block by a filter trained on the mail before it.
+    """Judge a store of mail in chronological order, each block by a filter trained on the mail before it.
 
     Parameters
     ----------
@@ -357,7 +357,7 @@ class _CrossFit:
             if len(places) < 3 * FEWEST:
                 raise BadInput(
                     f"{self.mailbox.store.path} has {len(places):,} messages of {kind}; an audit needs at least "
-                    f"{3 * FEWEST}. Name further folders of spam with --junk."
+                    f"{3 * FEWEST}. Name more spam folders with --junk."
                 )
             first = max(first, int(places[FEWEST - 1]) + 1)
         ends: list[int] = np.unique(np.linspace(first, n, blocks).astype(int)).tolist()

@@ -213,7 +213,7 @@ def _loaded(key: Any, read: Callable[[], Any]) -> Any:
 
 
 def _stream(name: str, share: float) -> tuple[list[bytes], BoolArray]:
-    """Read a corpus of messages in order of time."""
+    """Read a corpus of messages in chronological order."""
     corpus = corpora.load(name)
     order = np.argsort(corpus.order, kind="stable")[: round(share * len(corpus))]
     mails = corpora.mails(corpus)

@@ -1,4 +1,4 @@
-"""The TREC spam track's jig: messages in order of time, each judged before its label is revealed.
+"""The TREC spam track's jig: messages in chronological order, each judged before its label is revealed.
 
 An index (``full/index`` in TREC's corpora) has a line ``spam ../data/000/000`` for each message. The filter starts
 empty and receives the true labels according to `feedback`:
@@ -231,7 +231,7 @@ def stream(
     Parameters
     ----------
     entries : sequence of IndexLine
-        The messages, in order of time.
+        The messages, in chronological order.
     model : object with judge and teach
         An empty filter.
     feedback : {"immediate", "delayed", "partial"}

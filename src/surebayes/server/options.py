@@ -32,13 +32,13 @@ class Options:
     allow : str
         Networks that SPAMD and milter serve besides this machine.
     sign_on : str or None
-        The header field in which proxies name a visitor, and their addresses.
+        The header field with the user that a proxy has authenticated, and the addresses of proxies.
     max_size : int
-        Largest document, in bytes; a milter reads the start of a larger one.
+        Maximum size of a document in bytes; a milter reads the beginning of larger messages.
     timeout : float
         Seconds that a client has to send a request, that a request may queue, and that an answer may take.
     concurrency : int
-        Requests that a process handles at once; further ones wait.
+        Maximum number of concurrent requests per process; excess requests wait.
     request_rate : float
         Requests per second from one client over HTTP; 0 for no limit.
     milter_action : {"tag", "quarantine", "reject", "pass"}
@@ -70,7 +70,7 @@ class Options:
     waiting_bytes : int
         The most bytes of lessons that are kept for it.
     key : bytes
-        Signing key of the page's cookies: new at each start, common to all processes.
+        Key that signs the page's cookies: new at each start, shared by all processes.
     ended : EndedSessions
         Signed-out sessions of the page, in all of its processes.
     """

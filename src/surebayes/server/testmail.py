@@ -1,4 +1,4 @@
-"""Signed test messages by which `surebayes doctor --mail` probes a server; they are never counted.
+"""Signed test messages of `surebayes doctor --mail`, which are never counted.
 
 Budgets, remembered verdicts and drift ignore them. Anybody can imitate such a message, so only the signature counts: a
 keyed hash of the whole message in its Message-ID, valid for an hour. The key is in the filter's folder.
@@ -18,7 +18,7 @@ from surebayes.persist.folder import locked, put
 TESTER = "surebayes-doctor"
 """Author and person of such messages in the history."""
 KEY_NAME = "doctor.key"
-"""File name of the key."""
+"""The key's file name."""
 VALID = 3600.0
 """Validity of a signature, in seconds."""
 _DOMAIN = b"surebayes-doctor.localhost"

@@ -17,7 +17,7 @@ from surebayes.errors import BadConfig
 LOOK_EVERY = 1.0
 """Seconds between two looks at the files."""
 SOON = 14 * 86400
-"""Seconds before the end of a certificate from which its end is logged as a warning."""
+"""Seconds before a certificate expires, when the log warns."""
 HANDSHAKE = 10.0
 """Seconds for a handshake."""
 MOST_HANDSHAKES = 200

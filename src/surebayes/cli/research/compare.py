@@ -135,7 +135,7 @@ def _on_documents(as_json: bool | None, **options: Any) -> None:
         order = times_of(contents, [document.name for document in documents])
     elif options["split"] == "time" and len(inputs.sources.sources) > 1:
         raise click.UsageError(
-            "--split time needs texts from one table, with rows in order of time. Got several tables."
+            "--split time needs texts from one table, with rows in chronological order. Got several tables."
         )
     if is_multilabel(labels) and options["positive"]:
         raise click.UsageError("--positive is for two classes; these documents have lists of labels.")

@@ -150,7 +150,7 @@ class Person:
 
 
 class _WithHelp(click.Command):
-    """A command with -h and --help in any context: click keeps the help option that it made in the first one."""
+    """A command with -h and --help in any context: click keeps the help option from the first context."""
 
     context_class = _Context
 

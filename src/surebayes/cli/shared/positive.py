@@ -21,7 +21,7 @@ def resolve_positive(labels: Sequence[str], taken: str, remedy: str, given: bool
     taken : str
         The default.
     remedy : str
-        The way to choose the other one, as the end of "To choose, ...".
+        The way to choose the other label, as the end of "To choose, ...".
     given : bool, default=False
         Whether the command line named it: then there is no doubt.
     """

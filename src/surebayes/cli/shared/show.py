@@ -98,7 +98,7 @@ def say(text: str, indent: int = 0, err: bool = False) -> None:
     text : str
         The sentence.
     indent : int
-        Indentation of the further lines.
+        Indentation of the remaining lines.
     err : bool
         Whether to print to stderr, apart from the results.
     """
@@ -408,7 +408,7 @@ class Progress:
             self._draw(now)
 
     def step(self, what: str, done: int, total: int | None) -> None:
-        """Show a later step of the work; the first one is counted by `advance`."""
+        """Show a later step of the work; `advance` counts the first step."""
         if total is not None:
             self.show(what, done, total)
 

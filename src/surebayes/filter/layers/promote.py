@@ -30,7 +30,7 @@ def promote(
     label : str, optional
         Only lessons of this class.
     lesson : Lesson
-        Recorded in the other filter's history; without an author, the name of the folder.
+        The author in the target filter's history; the folder name by default.
 
     Returns
     -------

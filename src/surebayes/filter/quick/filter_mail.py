@@ -1,7 +1,7 @@
 """`surebayes filter`: copies one message from standard input to standard output, with the verdict as header fields.
 
 On any failure the message is passed on complete, or the exit code is 75 and the mail server keeps its copy. So this
-module imports only `os`, `sys` and its options; further imports happen where a failing import is caught like any other
+module imports only `os`, `sys` and its options; other imports happen where a failing import is caught like any other
 error.
 """
 

@@ -40,7 +40,7 @@ PATIENCE = 10.0
 CONNECT = 3.0
 """Seconds for a connection."""
 PAUSE = 2.0
-"""Seconds after a failed connection in which no other is tried."""
+"""Seconds between a failed connection and the next attempt."""
 CHANNEL = "surebayes"
 """The channel of notifications: a journal's name and its last row, at each commit."""
 CHANNEL_OF_VERDICTS = "surebayes_verdicts"
@@ -313,7 +313,7 @@ _SQL_TYPES = ["int4", *[_BINARY[column.declared.split()[0]] for column in COLUMN
 
 
 def journal_number(connection: BoundedConnection, name: str, make: bool = False) -> int | None:
-    """Return the number of a journal; None if it is missing and must not be created."""
+    """Return a journal's number; None if it is missing and must not be created."""
     query = "SELECT journal FROM surebayes.journals WHERE name = %s"
     found = connection.execute(query, (name,)).fetchone()
     if found is None and make:
@@ -361,7 +361,7 @@ def rows_from(connection: BoundedConnection, journal: int, first: int) -> list[R
 
 
 def last_row(connection: BoundedConnection, journal: int) -> int:
-    """Return the number of the last row; 0 without one."""
+    """Return the last row number, or 0."""
     query = "SELECT seq FROM surebayes.events WHERE journal = %s ORDER BY seq DESC LIMIT 1"
     found = connection.execute(query, (journal,)).fetchone()
     return 0 if found is None else int(found[0])

@@ -1,7 +1,7 @@
 """Lessons of a host that wait on its disk until the database of the shared journal is back.
 
 Each has a random key, which is committed together with its rows: a lesson that is sent twice counts once. A lesson
-whose commit was cut off also has the checks of the row by which that commit is recognised.
+with an interrupted commit also has the checks of a row that identifies that commit.
 """
 
 from __future__ import annotations

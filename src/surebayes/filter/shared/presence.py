@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NAME = "lessons.hash"
 """The file with the hash of the lessons so far."""
 VERSION = 2
-"""The version of the tables from which hosts report."""
+"""The first version of the tables with reports of hosts."""
 MOST = 20_000
 """Rows that a report reads."""
 LOST = 86_400.0 * 30

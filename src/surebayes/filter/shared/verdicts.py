@@ -24,7 +24,7 @@ from surebayes.filter.verdicts.exchanged import Change, Shown
 from surebayes.filter.verdicts.memory import DAY, Memory, is_there
 
 VERSION = 2
-"""The version of the tables from which verdicts are shared."""
+"""The first version of the tables that shares verdicts."""
 WAIT = 5.0
 """Seconds to wait for the hosts that are sending."""
 PRESUME = 10.0
@@ -51,9 +51,9 @@ class Exchange:
     Attributes
     ----------
     number : int
-        The number of the journal in the database; 0 before the first exchange.
+        The journal number in the database; 0 before the first exchange.
     change : int
-        The number of the last exchange that is taken in.
+        The number of the last received exchange.
     """
 
     def __init__(self, folder: str, url: str, facts: dict[str, str]) -> None:
@@ -122,7 +122,7 @@ class Exchange:
         return memory
 
     def slot(self, connection: BoundedConnection) -> int:
-        """Return this host's slot, from which it numbers verdicts; the lock is held."""
+        """Return this host's slot, the start of its verdict numbers; the lock is held."""
         which = (self.number, self.host)
         query = "SELECT slot FROM surebayes.hosts WHERE journal = %s AND host = %s"
         found = connection.execute(query, which).fetchone()

@@ -22,7 +22,7 @@ Row = tuple["Any", ...]
 
 
 class Column(namedtuple("Column", ("name", "declared", "since", "in_checksum"))):
-    """A column of the journal's table.
+    """A journal column.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Lesson(Record):
     who : str or None
         The teacher, or the command.
     time : float or None
-        Seconds since 1970; None for the time at which a row is made.
+        Seconds since 1970; None for the current time.
 
     Examples
     --------

@@ -83,7 +83,7 @@ class Journal:
     page : int
         Bytes of a page of a new journal.
     facts : dict, optional
-        Facts of the journal that a new one is a copy of, with its ID and its key.
+        Facts of the original, with its ID and its key, if the new journal is a copy.
 
     Attributes
     ----------
@@ -248,7 +248,7 @@ class Journal:
         return 0
 
     def begin(self) -> int:
-        """Begin the transaction that `append` commits or `cancel` ends; return the number of the last row."""
+        """Begin the transaction that `append` commits or `cancel` ends; return the last row number."""
         self._check_place()
         with errors_named(self.path):
             self._db.execute("BEGIN IMMEDIATE")
@@ -295,7 +295,7 @@ class Journal:
     # ---- rows
 
     def last(self) -> int:
-        """Return the number of the last row; 0 if there is none."""
+        """Return the last row number, or 0."""
         with errors_named(self.path):
             return self._db.execute("SELECT max(seq) FROM events").fetchone()[0] or 0
 

@@ -29,8 +29,8 @@ PAGE, SMALL_PAGE = 16384, 4096
 """Bytes of a page of a new file: most messages fit into a large page, which cuts SQLite's share of a training by a
 third; with small pages a file of few messages takes a quarter of the room."""
 MANY = 1000
-"""Number of first rows from which they bypass the log, which writes and reads them once more: half of SQLite's CPU time
-of a training."""
+"""Minimum number of first rows that bypass the log. The log would write and read them again, half of SQLite's CPU time
+in a training."""
 LOG = 4 * 2**20
 """Bytes of the write-ahead log that trigger a checkpoint, as far as readers allow."""
 

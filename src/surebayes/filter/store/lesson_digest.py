@@ -30,7 +30,7 @@ _RUNNING = struct.Struct("<qqq")
 
 
 class MultisetHash:
-    """A hash of a multiset, to which elements are added and from which they are taken away: 1,024 sums modulo 2^16.
+    """A hash of a multiset, with elements added and removed: 1,024 sums modulo 2^16.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def _expanded(element: bytes) -> int:
 
 
 class Scope(NamedTuple):
-    """Everything besides the lessons on which the counts of a filter depend.
+    """Everything besides lessons that a filter's counts depend on.
 
     Attributes
     ----------

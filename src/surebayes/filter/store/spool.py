@@ -43,7 +43,7 @@ class SpooledGroup(NamedTuple):
     Attributes
     ----------
     rows : list of Rows
-        Terms in each view, possibly of further messages, too.
+        Terms in each view, possibly with terms of other messages.
     places : sequence of int
         The places of the messages in the rows.
     fingerprints, labels : list of str

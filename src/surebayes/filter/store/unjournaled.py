@@ -61,7 +61,7 @@ class Learnt:
         self._keys = array("Q", sorted({*new, *self._keys}))
 
     def class_of(self, fingerprint: str) -> int | None:
-        """Return the number of a message's class; None for an unknown message."""
+        """Return the class number of a message; None for an unknown message."""
         low = int(fingerprint[:14], 16) << 8
         at = bisect_left(self._keys, low)
         return self._keys[at] & 255 if at < len(self._keys) and self._keys[at] >> 8 == low >> 8 else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CONFIDENCE = 0.5
 """Confidence of the threshold for scores like those so far; the budget covers the rest."""
 CALM = 0.5
-"""Maximum lift at which known negatives still move the threshold: an attack leaves no trace once it is paid back."""
+"""Maximum lift while known negatives move the threshold: an attack leaves no trace once it is paid back."""
 RECENT = 2000
 """Number of recent positives whose quantiles place the lift."""
 SPARE = 1000

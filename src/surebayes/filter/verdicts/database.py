@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NAME = "verdicts.sqlite"
 VERSION = 1
 LABELLED_AT = "told"
-"""The column with the time at which a correct label arrived."""
+"""The column with the arrival time of a correct label."""
 LOG_PAGES = 200
 """Pages of the log after which it is moved into the main file, because every opening process reads the whole log."""
 _TIMEOUT, _MOMENT = 20.0, 0.5

@@ -85,7 +85,7 @@ DAY = 86_400.0
 SOON, TOGETHER = 0.5, 256
 """Maximum delay in seconds and maximum queue length for verdicts that no budget counts."""
 FACTS_LAST = 1.0
-"""Seconds for which the memory's settings are cached."""
+"""Cache lifetime of the memory's settings, in seconds."""
 PRESUME_AFTER = 7.0
 """Default number of days after which a document without a complaint counts as good."""
 KEEP_DAYS, KEEP_MOST, KEEP_BYTES = 60.0, 200_000, 2**30
@@ -220,7 +220,7 @@ class Memory:
     ) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
         """Decide by the thresholds in force, and record the verdict before it is returned.
 
-        `beside` are further budgets, such as the site's; for each class the stricter budget holds.
+        `beside` has other budgets, such as the site's; for each class the stricter budget holds.
         """
         with self.lock:
             return self._answer(model, scores, fingerprint, about or _NO_DETAILS, beside or {})

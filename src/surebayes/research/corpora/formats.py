@@ -1,4 +1,4 @@
-"""Readers of the publishers' formats and of Parquet files: a path in, records in order of time out.
+"""Readers of the publishers' formats and of Parquet files: a path in, records in chronological order out.
 
 Each reader raises `MalformedCorpus`, with the file and the line of the error.
 """

@@ -19,7 +19,7 @@ from surebayes.research.corpora.plain_text import newsgroup_text, web_text
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Documents with their labels, in order of time if there is one.
+    """Documents with their labels, in chronological order if there is one.
 
     Attributes
     ----------

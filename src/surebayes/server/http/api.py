@@ -391,7 +391,7 @@ _FORGOTTEN = _words("forgotten", "unknown", "waiting")
 
 _WHO = Parameter(str, "The author of the change, for the history.")
 _AS = Parameter(str, "The class.", required=True)
-_ID = Parameter(int, "The number of a remembered verdict.", required=True, low=1, high=2**53)
+_ID = Parameter(int, "A remembered verdict's number.", required=True, low=1, high=2**53)
 _TOP = Parameter(int, "Strongest terms of each view.", 12, low=1, high=1000)
 
 
@@ -460,4 +460,4 @@ ENDPOINTS = (
              {"person": Parameter(str, "The name.", required=True, pattern=NAME)}, for_all=True),
     Endpoint("/v1/status", "GET", "read", "Return the status of the filter and the server.", status, _STATUS),
 )  # fmt: skip
-"""The API, from which the routes and the OpenAPI document are built."""
+"""The API; the routes and the OpenAPI document are built from it."""

@@ -81,7 +81,7 @@ def signed_on(request: Request, service: Service) -> str | None:
 
 
 def author(grant: Grant, said: str | None) -> str | None:
-    """Return the author of a lesson: the name of the grant; without tokens the name that the client gives."""
+    """Return a lesson's author: the grant's name; without tokens, the client's name for it."""
     return grant.name or said
 
 
@@ -103,7 +103,7 @@ def check_for_all(service: Service, grant: Grant) -> None:
 
 
 def _token(authorization: str, password: str) -> str:
-    """Return the token of a request; rspamd's clients send it as a password."""
+    """Return a request's token; rspamd's clients send it as a password."""
     scheme, _, token = authorization.partition(" ")
     return token.strip() if scheme.lower() == "bearer" else password
 

@@ -18,7 +18,7 @@ MAX_WAITING = 64
 CERTIFICATE = "certificate"
 """Names of the client's certificate, in the state of a request."""
 GRACE = 1.0
-"""Seconds by which the reader of a body times out before the protocol."""
+"""Seconds between the timeout of a body's reader and that of the protocol."""
 
 
 class _JoinedWrites:

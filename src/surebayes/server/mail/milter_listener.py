@@ -132,7 +132,7 @@ class _Connection:
             raise BadPacket(f"Unknown command {letter!r}.")
 
     def _keep(self, mail: IncomingMail, piece: bytes, take: Callable[[int], None], name: bytes = b"") -> None:
-        """Keep a piece of a message, and the name of a forged field.
+        """Keep a piece of a message, and a forged field's name.
 
         A piece over the memory limit leads to an error at the end of the message.
         """

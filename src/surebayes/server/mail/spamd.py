@@ -81,7 +81,7 @@ def split_head(data: bytes) -> tuple[bytes, int] | None:
     """
     first, newline, _ = data.partition(b"\n")
     if newline and (first.startswith((b"PING ", b"SKIP ")) or _has_no_headers(first)):
-        return first.rstrip(b"\r"), len(first) + 1  # no further header is expected
+        return first.rstrip(b"\r"), len(first) + 1  # no more headers are expected
     end = re.search(rb"\r?\n\r?\n", data)
     return None if end is None else (data[: end.start()], end.end())
 

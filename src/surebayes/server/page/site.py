@@ -153,7 +153,7 @@ def _check(visitor: session.Visitor, role: str, for_all: bool) -> None:
 async def _with_form(
     request: Request, service: Service, visitor: session.Visitor, use: Callable[[Visit], Awaitable[Any]]
 ) -> Any:
-    """Read a form, refuse a foreign one, and handle it while its bytes count against the limit."""
+    """Read a form, refuse it if another site sent it, and handle it while its bytes count against the limit."""
     with service.memory.hold() as take:
         form = await read_form(request, service, take)
         word = form.pop("csrf", "")

@@ -81,7 +81,7 @@ class Visit:
         return int(text)
 
     def real(self, name: str, low: float = -1e9, high: float = 1e9) -> float | None:
-        """Return a number of the form or the address; None if it is missing."""
+        """Return a number from the form or the address; None if it is missing."""
         text = self.field(name)
         if not text:
             return None
