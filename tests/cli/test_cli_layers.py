@@ -72,7 +72,7 @@ def test_a_layer_by_command(place, capsys):
     assert main(["explain", "-m", "mine", "--no-json", f"ham/{ham}"]) == 0
     printed = capsys.readouterr().out
     assert "Verdict of the base: ham" in printed
-    assert "This layer has no promise" in printed
+    assert "This layer is not calibrated" in printed
     assert run(capsys, "tune", "-m", "mine")[0] == 65
     assert run(capsys, "train", "-m", "bad", "--base", "nothing", "--ham", "ham")[0] == 66
     assert not os.path.exists("bad")
