@@ -63,8 +63,6 @@ class Model:
 
     Attributes
     ----------
-    own : Model
-        A layer without its base; otherwise the model itself.
     base_in_use : BaseInUse or None
         The base that a layer judges by.
     manifest : Manifest or None
@@ -72,8 +70,8 @@ class Model:
     """
 
     __slots__ = (
-        "_judged", "base_in_use", "basis", "engine", "files", "manifest", "names", "own", "probability", "thresholds",
-        "version",
+        "_judged", "_own", "base_in_use", "basis", "engine", "files", "manifest", "names", "probability",
+        "thresholds", "version",
     )  # fmt: skip
 
     def __init__(
@@ -87,11 +85,16 @@ class Model:
     ) -> None:
         self.engine, self.names, self.version, self.basis = engine, names, version, basis
         self.thresholds, self.probability = thresholds, probability
-        self.own = self
+        self._own: Model | None = None
         self.base_in_use: BaseInUse | None = None
         self.files: TableFiles | None = None
         self.manifest: Manifest | None = None
         self._judged = 0
+
+    @property
+    def own(self) -> "Model":
+        """A layer without its base; otherwise the model itself."""
+        return self if self._own is None else self._own  # without a cycle: tables are freed with their model
 
     # ---- opening
 
@@ -137,7 +140,7 @@ class Model:
         """Return the model of a layer from its counts (this model) and `pool`, which includes the base's counts."""
         thresholds, probability, version = base_in_use.judging(self, noted)
         model = Model(pool, self.names, thresholds, probability, version, base_in_use.basis)
-        model.own, model.base_in_use = self, base_in_use
+        model._own, model.base_in_use = self, base_in_use
         return model
 
     @classmethod

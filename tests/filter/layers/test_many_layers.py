@@ -309,3 +309,22 @@ def test_an_error_without_a_deletion_is_raised_at_once(site, tmp_path):
             layers.do("ann", fail)
         layers.close()
     assert len(calls) == 3
+
+
+def test_a_closed_layer_leaves_no_tables_to_the_garbage_collector(site, tmp_path):
+    with sb.Filter.create(tmp_path / "mine", base=site) as layer:
+        layer.teach(*MAILS[60])
+
+    def models():
+        return sum(isinstance(found, Model) for found in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = models()
+        with sb.Filter.open(tmp_path / "mine") as layer:
+            layer.judge(MAILS[61][0])
+            assert models() > before
+        assert models() == before
+    finally:
+        gc.enable()
