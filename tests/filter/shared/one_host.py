@@ -25,15 +25,18 @@ def main(folder, log, host, seed, operations):
             for i in range(done, int(operations)):
                 raw, what, who = dice.choice(mails), dice.random(), f"{host}-{i}-{os.getpid()}"
                 try:
-                    if what < 0.7:
+                    if what < 0.6:
                         outcome = mine.teach(raw, dice.choice(["ham", "spam"]), who)
-                    elif what < 0.9:
+                    elif what < 0.75:
                         outcome = mine.forget(raw, who)
-                    elif what < 0.93:
+                    elif what < 0.77:
                         outcome = f"erased {mine.erase(documents=[raw], who=who)['rows']}"
+                    elif what < 0.97:
+                        mine.judge(f"Subject: {who}\n\nonce", person=who)  # a message that nobody erases
+                        outcome = "judged"
                     else:
                         mine.judge(raw)
-                        outcome = "judged"
+                        outcome = f"rescued {mine.rescue(raw, f'rescue of {who}').outcome}"
                 except Busy:
                     outcome = "refused"
                 file.write(f"{who} {outcome}\n")

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from test_hosts import OWN, SMALL, assert_alike, files
+from test_verdicts import assert_one
 
 import surebayes as sb
 from command_line import clean_environment
@@ -63,7 +65,9 @@ def test_nothing_acknowledged_is_lost_and_all_hosts_are_equal(tmp_path, server, 
     dice = random.Random(5)
     first = str(tmp_path / "h0")
     with sb.Filter.create(first, **SMALL) as made:
-        made.train([(mail.raw, mail.label) for mail in mail_stream(100, seed=9)][60:])
+        made.train([(mail.raw, mail.label) for mail in mail_stream(100, seed=9)][60:], reserve=0.3)
+        made.remember(always=True, details=True)
+        made.calibrate(budget=0.25, burst=5)
     hosts.share(first, url)
     running = []
     for i in range(3):
@@ -100,6 +104,10 @@ def test_nothing_acknowledged_is_lost_and_all_hosts_are_equal(tmp_path, server, 
             hosts.sync(each._session)
             assert each.status()["shared"]["waiting"] == 0
         assert_alike(*opened)
+        verdicts, *_ = assert_one(*opened)
+        judged = {who for host in running for who, outcome in host.outcomes().items() if outcome == "judged"}
+        assert len(judged) > 5
+        assert judged <= {row[2] for row in verdicts.values()}
         events = [event for event, _ in opened[0]._session.reading().heads()]
         acknowledged(running, events)
         for each in opened:
@@ -131,7 +139,7 @@ def acknowledged(running, events):
                 assert learnt[who] == 0
                 assert forgotten[who] == 0
             else:
-                assert outcome.startswith(("waiting", "judged", "refused", "erased")), outcome
+                assert outcome.startswith(("waiting", "judged", "refused", "erased", "rescued")), outcome
     waited = sum(outcome == "waiting" for host in running for outcome in host.outcomes().values())
     assert counted > 10
     assert counted + waited > OPERATIONS
@@ -152,6 +160,7 @@ def alone(tmp_path, folder):
     for name in ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm"):
         if os.path.exists(f"{again}/{name}"):
             os.unlink(f"{again}/{name}")
+    shutil.copy(f"{folder}/config.toml", again)  # the manifest says whether there is a budget
     copy = Journal(again, create=True, facts=facts)
     copy.append_rows(rows)
     state = State.new("mail", ["ham", "spam"], views_of("words", "mail", 2, SMALL["width"]))

@@ -16,7 +16,8 @@ from surebayes.synthetic import mail_stream
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(80, seed=9)]
 SMALL = {"model": "words", "width": 2**12}
-OWN = ("journal.sqlite", "journal.url", "host.id", "lessons.hash", "lock", "config.toml", "waiting.sqlite")
+OWN = ("journal.sqlite", "journal.url", "host.id", "lessons.hash", "lock", "config.toml", "waiting.sqlite",
+       "verdicts.sqlite", "verdicts.sqlite-wal", "verdicts.sqlite-shm")  # fmt: skip
 
 
 def trained(path, mails=MAILS[:30], **more):

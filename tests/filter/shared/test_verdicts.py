@@ -5,7 +5,7 @@ import random
 import time
 
 import pytest
-from test_hosts import MAILS, SMALL, database_of
+from test_hosts import MAILS, SMALL, assert_alike, database_of
 
 import surebayes as sb
 from surebayes.filter import hosts
@@ -287,6 +287,9 @@ def test_a_change_that_arrived_without_an_answer_counts_once(two, monkeypatch):
     flagged(a, HAM[20])
     assert_one(a, b)
     a.rescue(HAM[20])
+    for raw in HAM[21:23]:  # with scores
+        a.judge(raw)
+        a.teach(raw, "ham")
     with monkeypatch.context() as patch:
 
         def lost(*_):
@@ -352,3 +355,40 @@ def test_damaged_verdicts_of_the_database_are_refused(two, server, url):
         with pytest.raises(sb.errors.BadModel, match="damaged"):
             hosts.exchange(b._session)
         b.judge(HAM[21])
+
+
+def test_a_clock_that_jumps_loses_nothing(two, monkeypatch):
+    dice, real = random.Random(3), time.time
+    monkeypatch.setattr(time, "time", lambda: real() + dice.choice([-3, 0, 0, 3]) * 86_400)
+    a, b = two
+    for raw, label in MAILS[40:60]:
+        dice.choice(two).judge(raw)
+        dice.choice(two).teach(raw, label)
+        if dice.random() < 0.3:
+            exchanged_by(dice.choice(two))
+    verdicts, *_ = assert_one(a, b)
+    monkeypatch.undo()
+    assert len({row[1] for row in verdicts.values()}) == 20
+    assert_alike(a, b)
+    assert all(a.teach(raw, label) == "already" for raw, label in MAILS[40:60])
+
+
+def test_a_lost_file_of_verdicts_comes_back_with_its_debt(two):
+    a, b = two
+    flagged(a, HAM[20])
+    a.rescue(HAM[20])
+    b.judge(HAM[21])
+    before = assert_one(a, b)
+    b.close()
+    for name in ("verdicts.sqlite", "verdicts.sqlite-wal", "verdicts.sqlite-shm"):
+        if os.path.exists(f"{b.path}/{name}"):
+            os.unlink(f"{b.path}/{name}")
+    with sb.Filter.open(b.path) as again:
+        with pytest.raises(sb.errors.BadModel, match="debt"):
+            again.judge(HAM[22])
+        exchanged_by(again)
+        again.judge(HAM[22])
+        assert budget(again)["debt"] == 1
+        verdicts, *rest = assert_one(a, again)
+        assert len(verdicts) == len(before[0]) + 1
+        assert rest[:3] == list(before[1:4])

@@ -8,12 +8,14 @@ So a host asks for what is above the last number that it knows, and a new host a
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
 from surebayes.errors import BadModel
+from surebayes.filter import settings
 from surebayes.filter.shared import database
 from surebayes.filter.shared.address import host_of
 from surebayes.filter.shared.database import BoundedConnection
@@ -62,6 +64,7 @@ class Exchange:
         self._key, self._name = bytes.fromhex(facts["key"])[:64], name_of(facts)
         self._memory: Memory | None = None
         self._presumed = 0.0
+        self._terms: list[Any] | None = None
 
     def close(self) -> None:
         """Close the file."""
@@ -100,7 +103,23 @@ class Exchange:
                 finally:
                     database.unlock(connection, self.number, "verdicts")
             self.change = exchanged.fact(memory.database, "change")
+        self._record_terms(memory.database)
         return taken, sent
+
+    def _record_terms(self, here: Database) -> None:
+        """Record a budget of the other hosts in the settings of this one, which refuse to judge if its file is lost."""
+        terms = here.rows("SELECT rate, burst FROM budgets ORDER BY place DESC LIMIT 1")
+        if terms == self._terms:
+            return
+        path = os.path.join(self.folder, settings.NAME)
+        known = settings.read(path) if os.path.exists(path) else {}
+        if terms:
+            for name, value in zip(("budget", "burst"), terms[0]):
+                if known.get(name) != value:
+                    settings.change(path, name, repr(float(value)))
+        elif "budget" in known:
+            settings.change(path, "budget", None)
+        self._terms = terms
 
     # ---- beginning
 
@@ -122,20 +141,15 @@ class Exchange:
         return memory
 
     def slot(self, connection: BoundedConnection) -> int:
-        """Return this host's slot, the start of its verdict numbers; the lock is held."""
-        which = (self.number, self.host)
-        query = "SELECT slot FROM surebayes.hosts WHERE journal = %s AND host = %s"
-        found = connection.execute(query, which).fetchone()
-        if found is None:
-            connection.execute(
-                "INSERT INTO surebayes.hosts (journal, host, slot) "
-                "SELECT %s, %s, coalesce(max(slot), 0) + 1 FROM surebayes.hosts WHERE journal = %s",
-                (*which, self.number),
-            )
-            found = connection.execute(query, which).fetchone()
+        """Return a new slot for the numbers of this host's verdicts; the lock is held."""
+        found = connection.execute(
+            "INSERT INTO surebayes.hosts (journal, host, slot) "
+            "SELECT %s, %s, coalesce(max(slot), 0) + 1 FROM surebayes.hosts WHERE journal = %s "
+            "ON CONFLICT (journal, host) DO UPDATE SET slot = excluded.slot, sent = 0 RETURNING slot",
+            (self.number, self.host, self.number),
+        ).fetchone()
         if found is None or not 0 < found[0] < HOSTS:
             raise BadModel(f"More than {HOSTS - 1:,} hosts have shared these verdicts. Move to a new database.")
-        connection.execute("UPDATE surebayes.hosts SET sent = 0 WHERE journal = %s AND host = %s", which)
         return int(found[0])
 
     # ---- taking in
@@ -174,9 +188,9 @@ class Exchange:
         state = connection.execute(f"SELECT name, value FROM surebayes.memory {changed} AND name <> ''", between)
         common = self._common(memory.database, state.fetchall())
         query = f"SELECT change, kind, value FROM surebayes.notices {changed} ORDER BY change, place"
-        notices = [
-            (int(n), str(kind), json.loads(value)) for n, kind, value in connection.execute(query, between).fetchall()
-        ]
+        found = [(n, str(kind), *json.loads(value)) for n, kind, value in connection.execute(query, between).fetchall()]
+        own = exchanged.fact(memory.database, "slot")  # of an exchange whose answer was lost: done here already
+        notices = [(int(n), kind, value) for n, kind, slot, value in found if slot != own]
         if exchanged.fact(memory.database, "change") != last:  # another process was faster
             return 0
         people = self._erase(memory, notices, is_new=last == 0)
@@ -249,7 +263,7 @@ class Exchange:
         """Send what waits; return the number of verdicts. The lock is held, and everything is taken in."""
         here = memory.database
         change, now = exchanged.fact(here, "change") + 1, time.time()
-        own, verdicts = exchanged.changes(here), exchanged.take_verdicts(here)
+        own, verdicts, slot = exchanged.changes(here), exchanged.take_verdicts(here), exchanged.fact(here, "slot")
         state, notices = _new_state(here, own, now)
         with connection.transaction():
             self._delete_erased(connection, own, notices)
@@ -267,7 +281,7 @@ class Exchange:
             )
             connection.cursor().executemany(
                 "INSERT INTO surebayes.notices VALUES (%s, %s, %s, %s, %s)",
-                [(self.number, change, i, kind, json.dumps(value)) for i, (kind, value) in enumerate(notices)],
+                [(self.number, change, i, kind, json.dumps([slot, value])) for i, (kind, value) in enumerate(notices)],
             )
             last = own[-1].number if own else 0
             connection.execute(

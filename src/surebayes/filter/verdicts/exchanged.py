@@ -171,7 +171,7 @@ def _drop_tables(database: Database) -> None:
 
 
 def fact(database: Database, name: str) -> int:
-    """Return the number of the last exchange taken in ("change"), or of the last erasure among them ("erased")."""
+    """Return this host's "slot", or the number of the last exchange taken in ("change") or erasure done ("erased")."""
     return int(database.rows("SELECT value FROM facts WHERE name = ?", (name,))[0][0])
 
 
