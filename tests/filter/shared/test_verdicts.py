@@ -392,3 +392,32 @@ def test_a_lost_file_of_verdicts_comes_back_with_its_debt(two):
         verdicts, *rest = assert_one(a, again)
         assert len(verdicts) == len(before[0]) + 1
         assert rest[:3] == list(before[1:4])
+
+
+def test_threads_that_exchange_at_once_take_each_exchange_in_once(two):
+    import threading
+
+    a, b = two
+    for raw in HAM[20:30]:
+        b.judge(raw)
+        b.teach(raw, "ham")
+        exchanged_by(b)
+    errors, gate, real = [], threading.Barrier(2), exchanged.take_in
+
+    def take():
+        try:
+            hosts.exchange(a._session)
+        except Exception as error:
+            errors.append(error)
+
+    def together(*args):
+        gate.wait(20)  # both have read the same exchanges
+        real(*args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exchanged, "take_in", together)
+        threads = [threading.Thread(target=take) for _ in range(2)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    assert not errors
+    assert_one(a, b)

@@ -200,7 +200,7 @@ class Exchange:
             for shown, content in ((Shown.from_text(body), content) for _, body, content in rows)
             if not any(_is_about(shown, *each) for each in gone)  # they leave the database with the next exchange
         ]
-        exchanged.take_in(memory, top, verdicts, common, notices, people)
+        exchanged.take_in(memory, last, top, verdicts, common, notices, people)
         return len(verdicts)
 
     def _common(self, here: Database, rows: Sequence[Any]) -> dict[str, str | None]:

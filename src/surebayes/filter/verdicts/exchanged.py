@@ -379,6 +379,7 @@ def _settle_audit(database: Database, name: str, own: Iterable[Change]) -> None:
 
 def take_in(
     memory: Memory,
+    since: int,
     change: int,
     verdicts: Sequence[tuple[Shown, bytes | None]],
     state: Mapping[str, str | None],
@@ -391,8 +392,9 @@ def take_in(
     ----------
     memory : Memory
         The memory.
-    change : int
-        The number of the exchange.
+    since, change : int
+        The numbers of the last exchange before, and of the last one now. Nothing is counted if another thread was
+        faster.
     verdicts : sequence of (Shown, bytes or None)
         Changed verdicts, with contents.
     state : mapping
@@ -409,6 +411,8 @@ def take_in(
             for shown, content in verdicts[start : start + _STEP]:
                 _put_verdict(database, shown, content)
     with database.writing():
+        if fact(database, "change") != since:
+            return
         own = changes(database)
         for _, kind, value in notices:
             if kind == "ledger":
