@@ -1,9 +1,8 @@
 """Take the pictures of the page in docs/page.md: a month of invented mail, served, in Chromium by playwright.
 
 `python tools/page_pictures.py [FOLDER]` writes to docs/images, or to the folder: for every page a sheet with the widths
-of a phone, a tablet and a desk, in light and dark, and a few pages at full size. Needs Pillow, fonts of all scripts in the
-messages (for Chinese, Japanese and Korean `fonts-wqy-zenhei` in Debian), and what
-`make test-page` installs.
+of a phone, a tablet and a desk, in light and dark, and a few pages at full size. Needs Pillow, what `make test-page`
+installs, and fonts for all scripts in the messages (Chinese, Japanese and Korean: `fonts-wqy-zenhei` in Debian).
 """
 
 from __future__ import annotations
