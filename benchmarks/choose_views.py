@@ -42,9 +42,9 @@ corpus, the highest mean recall at 0.1% false positives.
 
 Stages: the second stages of the text pool of two classes, with its views and other experts unchanged. On the documents
 of text: five splits of the corpora in ten folds, three of Reuters with all of its ten topics, and Reuters once more in
-order of time, its latest third judging. The rule, fixed before the run but after a look at single stages on the same
-documents: a set's distance from the best on a corpus is the larger of its loss of AUC_0.1 and a tenth of its loss of
-recall at 0.1% false positives. Among sets within a twentieth of the least CPU, the one with the smallest distance is
+chronological order, its latest third judging. The rule, fixed before the run but after a look at single stages on the
+same documents: a set's distance from the best on a corpus is the larger of its loss of AUC_0.1 and a tenth of its loss
+of recall at 0.1% false positives. Among sets within a twentieth of the least CPU, the one with the smallest distance is
 taken.
 
 Folds: the documents that weight the experts of text, with the second stages that were nearly chosen and several

@@ -67,7 +67,7 @@ def allowances(
     max_fpr=0.001, confidence=0.95, sizes=(10_000, 50_000), pairs=((0, 0), (20, 0), (0, 1), (0, 3), (20, 3))
 ):
     """Build the Markdown table of the cost of allowing for wrong labels, on correct labels."""
-    lines = ["| negatives | foreign | missing | allowed above | recall |", "|---:|---:|---:|---:|---:|"]
+    lines = ["| negatives | wrongly labelled | missing | allowed above | recall |", "|---:|---:|---:|---:|---:|"]
     for n in sizes:
         random = np.random.default_rng(n)
         samples = [random.normal(size=n) for _ in range(100)]

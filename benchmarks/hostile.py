@@ -28,7 +28,7 @@ from surebayes.mail.message import plain_head, read_message
 
 MB = 1 << 20
 KEPT = Path(__file__).parent / "hostile.json"
-LARGE = 100_000  # bytes from which on what a call costs is not counted to its bytes
+LARGE = 100_000  # larger calls: fixed costs are not subtracted
 
 
 def judge(raw: bytes) -> None:

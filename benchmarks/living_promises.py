@@ -42,7 +42,7 @@ MIXTURES = {
 
 
 def reached(shares, weights, k, doubt=0.05):
-    """Return the expected number above, n r, from which on k may lie above the threshold (for small rates)."""
+    """Return the expected number above, n r, that allows k above the threshold (for small rates)."""
     logs, weights = np.log(shares), np.log(weights)
 
     def evidence(expected):

@@ -78,6 +78,10 @@ BANNED = {
     r"those (?:that|who)": "the noun",
     r"beside (?:ours|theirs|it|them|that of|those)": "next to, and",
     r"(?:read|checked|written|comes? out) whole": "in full",
+    r"whole numbers?": "integer, integers",
+    r"from which on": "the minimum",
+    r"order of time": "chronological order",
+    r"held-out ones": "held-out documents, messages, rows",
     r"hearken|thereof|thereby|wherein|whereof|hereby": "plain words",
 }
 """Pattern of whole words, and the advice that a finding prints."""

@@ -59,7 +59,7 @@ class MissingText(BadInput):
     place : int
         Its place among the caller's documents, from 0.
     got : object
-        What was there instead of a text.
+        The value found instead of a text.
     label : object
         The label of its row in pandas, where rows have labels of their own; else None.
 

@@ -90,7 +90,7 @@ def is_absorbed(folder: str) -> bool:
 
 
 class BudgetsInForce:
-    """The budgets of alarms of a folder, whose thresholds hold for bulk judging, too."""
+    """The alarm budgets of a folder; bulk judging uses their thresholds, too."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder

@@ -791,7 +791,7 @@ class Filter:
         Parameters
         ----------
         positive : str, optional
-            The positive class; by default the last one.
+            The positive class. Default: the last class.
         confidence : float, default=.95
             Confidence of each promise.
 

@@ -113,7 +113,7 @@ def erase(
 
 
 def _knows_any(session: Session, fingerprints: set[str], message_ids: Sequence[str]) -> bool:
-    """Whether there is anything to erase; if not, the folder stays untouched."""
+    """Whether there is anything to erase; otherwise the folder stays unchanged."""
     with session.mutex:
         txn = Transaction(session.fresh_state(), session.reading(refresh=True))
         wanted = fingerprints | txn.journal.fingerprints_of(message_ids)

@@ -52,7 +52,7 @@ def _number(label: "Any") -> "float | None":
 
 
 def ambiguity_of(labels: "Iterable[Any]", positive: "Any") -> str:
-    """Return a sentence if the labels don't confirm the default positive class; else "".
+    """Return a sentence if the labels don't confirm the default positive class, else "".
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ class HeaderScore(NamedTuple):
     score : float
         The score; higher means more spam.
     threshold : float or None
-        The score from which on it calls a message spam (inclusive: these filters compare with >=).
+        The minimum score of a message that it calls spam (these filters compare with >=).
     verdict : bool or None
         Whether it called the message spam.
     """

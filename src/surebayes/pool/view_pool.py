@@ -267,7 +267,8 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         """Return how unlike anything learnt documents are, as p-values.
 
         The p-value of a document is about the share of known documents that have as many words unknown to all of the
-        rest, or more. For documents from the source of the held-out ones it is at most a with probability a or less.
+        rest, or more. For documents from the source of the held-out documents it is at most a with probability a or
+        less.
 
         Parameters
         ----------

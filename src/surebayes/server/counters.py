@@ -32,7 +32,7 @@ class Counters:
         self.remembered = self._gauge("remembered_verdicts", "Remembered verdicts.", "mostrecent")
         self.debt = self._labelled("budget_debt", "Debt of the alarm budget.", "label")
         self.mute = self._labelled("budget_mute", "1 while the alarm budget is spent.", "label")
-        about = "on the true false-alarm rate so far, valid at all times; by known labels, or with presumed ones."
+        about = "on the true false-alarm rate so far, valid at all times; by known labels, or with presumed labels."
         names = ["label", "reading"]
         self.audit = {
             end: Gauge(f"surebayes_audit_{end}", text, names, registry=registry, multiprocess_mode="mostrecent")

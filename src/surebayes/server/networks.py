@@ -86,7 +86,7 @@ _RESERVED = ("authorization", "cookie", "deliver-to", "host", "origin", "passwor
 
 @dataclass(frozen=True, slots=True)
 class SignOn:
-    """Sign-on by a proxy: the header field with the visitor's name, and the proxies whose field is believed.
+    """Sign-on by a proxy: the header field with the user's name, and the trusted proxies.
 
     Examples
     --------

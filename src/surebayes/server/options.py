@@ -26,7 +26,7 @@ class Options:
     workers : int
         Number of processes.
     tokens : str or None
-        The file of tokens; without one, only this machine has access.
+        The token file; without it, only this machine has access.
     tls_certificate, tls_key, tls_client_ca : str or None
         Files of the ports' certificate, its key, and the authorities of client certificates.
     allow : str

@@ -362,7 +362,7 @@ class Service:
     # ---- history of a filter
 
     async def history(self, limit: int = 50, person: str | None = None) -> list[dict[str, Any]]:
-        """Return the journal's rows, latest first; none for a person without a layer."""
+        """Return the journal's rows, latest first, or no rows for a person without a layer."""
         if self._has_no_layer(person):
             return []
         return await self.ask(lambda mine: mine.history(limit=limit), person, needs_layer=True)
@@ -457,7 +457,7 @@ class Service:
         return await self.ask(lambda site: [_verdict_of(site, number, person).to_dict() for number in numbers])
 
     async def cached(self, name: str, question: Callable[[Filter], Answer]) -> Answer:
-        """Run a question about everybody's verdicts, whose answer may be half a minute old.
+        """Run a question about everybody's verdicts; its answer may be half a minute old.
 
         An older answer is given once more while a new one is made, so that only the first request waits.
         """

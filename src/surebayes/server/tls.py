@@ -40,7 +40,7 @@ class TlsFiles:
     key : str, optional
         File of the private key; None if it is in the file of the certificate.
     client_ca : str, optional
-        File of the authorities whose client certificates are accepted; None accepts none.
+        File of the authorities for client certificates; None accepts no client certificate.
     log : callable, optional
         Logger: called with a level, an event, and fields.
     """
@@ -349,7 +349,7 @@ class _SecuredConnection(asyncio.Protocol):
         self.socket.close()
 
     def eof_received(self) -> bool:
-        """Continue to send after an announced end; without an announcement the connection was cut."""
+        """Continue to send after an announced end; otherwise the connection was lost."""
         return self._has_ended
 
     def pause_writing(self) -> None:

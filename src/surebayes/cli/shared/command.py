@@ -163,7 +163,7 @@ class Command(_WithHelp):
 
     Parameters
     ----------
-    examples : sequence of (command line, what it does)
+    examples : sequence of (command line, its purpose)
         Shown at the end of the help.
     settings : bool
         Whether the settings file is read; False for commands that write or check it.

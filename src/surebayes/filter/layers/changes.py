@@ -25,7 +25,7 @@ class LayerChanges:
     views : list of (str, float, float)
         For each view the base's share of the score and its change by the layer's lessons, largest change first.
     terms : list of (str, float)
-        The terms whose shares changed most, and by how much.
+        The terms with the largest changes of their shares, and the changes.
     """
 
     base: float

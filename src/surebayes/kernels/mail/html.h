@@ -6,7 +6,7 @@
 #include "html_tables.h"
 
 enum { HTML_KEEP_HIDDEN = 1, HTML_ALT_TEXT = 2, HTML_LINK_TARGETS = 4 };
-enum { LONG_HTML = 4096 }; /* bytes from which on the GIL is released */
+enum { LONG_HTML = 4096 }; /* minimum bytes to release the GIL */
 /* maximum bytes of the visible text: &nGt; has five bytes and stands for six */
 #define HTML_ROOM(size) ((size) + (size) / 5 + 16)
 

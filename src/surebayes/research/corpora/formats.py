@@ -297,7 +297,7 @@ def _ecml_reader(task: str) -> Callable[[Path], list[Item]]:
 # Tables with files for each split ------------------------------------------------------------------------------------
 
 TOXIC = 0.5
-"""The share of annotators from which on a comment of Civil Comments counts as toxic."""
+"""The minimum share of annotators who call a toxic comment of Civil Comments toxic."""
 
 
 def _injection(label: str) -> str | None:

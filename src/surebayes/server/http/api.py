@@ -85,7 +85,7 @@ class Parameter:
 
 NAME = "^[a-zA-Z0-9_+@-][a-zA-Z0-9._+@-]{0,127}$"
 """Valid names of people."""
-USER = Parameter(str, "The person whose layer to use; same as the header field X-Surebayes-User.", pattern=NAME)
+USER = Parameter(str, "Use this person's layer; same as the header field X-Surebayes-User.", pattern=NAME)
 
 
 @dataclass(frozen=True, slots=True)

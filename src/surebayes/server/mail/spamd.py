@@ -142,7 +142,7 @@ def _read_header(request: Request, name: str, value: str) -> None:
 
 
 def check_length(request: Request, arrived: int) -> None:
-    """Refuse a message whose length isn't the declared one: half a message must not be returned as a whole."""
+    """Refuse a message of another length than declared: an incomplete message must not be returned as complete."""
     if request.length is not None and request.length != arrived:
         raise BadRequest(f"(Content-Length mismatch: Expected {request.length} bytes, got {arrived} bytes)")
 

@@ -45,7 +45,7 @@ class Visit:
 
     @property
     def person(self) -> str | None:
-        """The person whose filter is used: the visitor, or the one in the address."""
+        """The owner of the filter in use: the visitor, or the person in the address."""
         return self.visitor.person
 
     @property
