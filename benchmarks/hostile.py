@@ -28,7 +28,7 @@ from surebayes.mail.message import plain_head, read_message
 
 MB = 1 << 20
 KEPT = Path(__file__).parent / "hostile.json"
-LARGE = 100_000  # larger calls: fixed costs are not subtracted
+LARGE = 100_000  # minimum bytes for which the fixed cost of a call is negligible
 
 
 def judge(raw: bytes) -> None:

@@ -297,7 +297,7 @@ def _ecml_reader(task: str) -> Callable[[Path], list[Item]]:
 # Tables with files for each split ------------------------------------------------------------------------------------
 
 TOXIC = 0.5
-"""The minimum share of annotators who call a toxic comment of Civil Comments toxic."""
+"""A comment of Civil Comments counts as toxic at this share of annotators, or more."""
 
 
 def _injection(label: str) -> str | None:
