@@ -92,9 +92,9 @@ def _drawn_table(
 
 
 OPEN = (
-    "The paper takes stop words out with a toolkit whose list of 523 words is not part of this package; it doesn't say "
-    "what a token is, whether it stems here (its introduction does) or leaves out rare terms. Rules that keep the stop "
-    "words do better by cross-validation (at best 82.3 against 81.7 on the 600 + 600 reviews of the first run) but are "
+    "The paper removes stop words with a toolkit; its list of 523 words is not part of this package. The paper does "
+    "not say what a token is, whether it stems here (its introduction does) or omits rare terms. Rules that keep the "
+    "stop words do better by cross-validation (at best 82.3 against 81.7 on the 600 + 600 reviews of the first run) but are "
     "not the paper's.",
     "Rules differ by less than half a point on training reviews, so the runs disagree. Runs with \\S+ cost "
     "balanced winnow its average: single marks are terms there; with such a rule in all runs it reaches 71, with any "
@@ -103,17 +103,19 @@ OPEN = (
     "reviews: every review is a training one in some run. The rule that the first run chooses, [a-z]{2,} with stems, "
     "taken for all runs would miss by -1.17 with NB and by -2.07 with BW.",
     "Balanced winnow is fed class by class, as the toolkit reads the folders of a corpus (its trainer doesn't "
-    "shuffle); in which order the authors gave the rows is not known. It comes last only in that order; "
+    "shuffle); the authors' order of the rows is unknown. It comes last only in that order; "
     "with rows shuffled, NB does.",
 )
 
 
 def _misses(result: Result, methods: Sequence[str], corpus: str, allowed: float = 1.0) -> str:
-    """Return which averages are further from print than allowed."""
+    """Return the averages that differ from the published averages by more than allowed."""
     gaps = {name: result.value("Avg", name, corpus) - TABLE_2["Avg"][METHODS.index(name)] for name in methods}
     far = [f"{name} by {gap:+.2f}" for name, gap in gaps.items() if abs(gap) > allowed]
-    near = f"{corpus}: {len(gaps) - len(far)} of {len(gaps)} averages are within {allowed:g} point of print"
-    return f"{near}; not so: {', '.join(far)}." if far else f"{near}."
+    near = (
+        f"{corpus}: {len(gaps) - len(far)} of {len(gaps)} averages are within {allowed:g} point of the published ones"
+    )
+    return f"{near}; exceptions: {', '.join(far)}." if far else f"{near}."
 
 
 def table_2(
@@ -205,7 +207,7 @@ def run_inbox(lab: Lab, corpus: str, inbox: int, methods: Sequence[str]) -> dict
 def table_1(
     lab: Lab, methods: Sequence[str] = METHODS, corpora: Sequence[str] = ("ecml2006_a", "ecml2006_b")
 ) -> Result:
-    """Table 1: accuracy on personal inboxes, task A; and task B, which the paper leaves out."""
+    """Table 1: accuracy on personal inboxes, task A; and task B, which the paper omits."""
     records, notes = [], []
     for corpus in [name for name in corpora if lab.has(name)]:
         data = _inboxes(lab, corpus)
@@ -309,7 +311,10 @@ def table_4(
     for k, (column, name) in enumerate((("terms selected", "figure-2"), ("accuracy in %", "figure-3"))):
         series = {meaning: (list(means), [v[k] for v in means.values()]) for meaning, means in curves.items()}
         plots.append(Plot(f"{PAPER}-{name}", f"{column} by threshold", "threshold t", column, series))
-    note = "Odds weights are 1 or more, so weight >= t leaves out nothing for t below 1: the table can't be as written."
+    note = (
+        "Odds weights are 1 or more, so weight >= t omits nothing for t below 1: the published condition can't be "
+        "right."
+    )
     return Result(PAPER, item, "Term selection by threshold", records, plots, [note])
 
 
@@ -330,7 +335,7 @@ def _of_table_4(lab: Lab, item: str, column: str, plot: int, corpus: str, thresh
 
 
 def slope_curve(lab: Lab, corpus: str, inbox: int, weight: str, slopes: Sequence[float]) -> dict[str, Any]:
-    """Return the training error of DTWC for fixed slopes, and the slope that was fitted."""
+    """Return the training error of DTWC for fixed slopes, and the fitted slope."""
     task = inbox_task(lab, corpus, inbox)
     plus, minus, model = feature_space(TrainTest(task.X, task.y, task.X, task.y), weight)
     y = task.y == 1
