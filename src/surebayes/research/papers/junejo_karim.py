@@ -94,8 +94,8 @@ def _drawn_table(
 OPEN = (
     "The paper removes stop words with a toolkit; its list of 523 words is not part of this package. The paper does "
     "not say what a token is, whether it stems here (its introduction does) or omits rare terms. Rules that keep the "
-    "stop words do better by cross-validation (at best 82.3 against 81.7 on the 600 + 600 reviews of the first run) but are "
-    "not the paper's.",
+    "stop words do better by cross-validation (at best 82.3 against 81.7 on the 600 + 600 reviews of the first "
+    "run) but are not the paper's.",
     "Rules differ by less than half a point on training reviews, so the runs disagree. Runs with \\S+ cost "
     "balanced winnow its average: single marks are terms there; with such a rule in all runs it reaches 71, with any "
     "other 74.6 to 76.6.",
