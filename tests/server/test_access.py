@@ -56,7 +56,7 @@ VOID = [b"# who\n", b"\n", b"   \r\n", b"#\xff\n"]
 
 
 class Edits(RuleBasedStateMachine):
-    """A file of tokens under an editor: after each edit the next request meets exactly what the file then says."""
+    """A token file under an editor: after each edit the next request meets exactly what the file then says."""
 
     def __init__(self):
         super().__init__()
