@@ -9,6 +9,7 @@ from test_hosts import MAILS, SMALL, assert_alike, database_of
 
 import surebayes as sb
 from surebayes.filter import hosts
+from surebayes.filter.shared import verdicts
 from surebayes.filter.shared.database import forget_failures
 from surebayes.filter.verdicts import exchanged
 from surebayes.filter.verdicts.memory import Memory
@@ -189,6 +190,30 @@ def test_the_words_of_verdicts_from_other_hosts_are_found(two):
     word = a.remembered(limit=1)[0].subject.split()[0]
     found = [sorted(v.id for v in each.search(f'subject:"{word}"').verdicts) for each in two]
     assert found[0] == found[1] != []
+
+
+def test_verdicts_leave_the_database_beyond_the_age_and_the_number_that_hosts_keep(two, server, url, monkeypatch):
+    monkeypatch.setattr(verdicts, "_TRIM_EVERY", 1)
+    a, b = two
+    for raw in HAM[20:26]:
+        a.judge(raw)
+    assert_one(a, b)
+
+    def stored():
+        rows = server.sql(database_of(url), "SELECT fingerprint FROM surebayes.verdicts ORDER BY time DESC")
+        return [fingerprint for (fingerprint,) in rows]
+
+    newest = [a.fingerprint(raw) for raw in reversed(HAM[20:26])]
+    assert stored() == newest
+    facts = Memory.facts
+    monkeypatch.setattr(Memory, "facts", lambda memory: facts(memory) | {"keep_most": 4})
+    a.judge(HAM[26])
+    exchanged_by(a, b)
+    assert stored() == [a.fingerprint(HAM[26]), *newest[:3]]
+    monkeypatch.setattr(Memory, "facts", lambda memory: facts(memory) | {"keep_days": 0.0})
+    a.judge(HAM[27])
+    exchanged_by(a, b)
+    assert stored() == []
 
 
 @pytest.mark.parametrize("what", ["documents", "message_ids", "person"])

@@ -289,7 +289,7 @@ class Exchange:
                 (last, self.number, self.host),
             )
             if change % _TRIM_EVERY == 0:
-                self._trim(connection, memory, change, now)
+                self._trim(connection, memory, now)
             connection.execute("SELECT pg_notify(%s, %s)", (database.CHANNEL_OF_VERDICTS, f"{self.number} {change}"))
         exchanged.sent(here, change, last, state)
         return len(verdicts)
@@ -334,8 +334,8 @@ class Exchange:
             whose = None if person is None else self._hashed(person).hex()
             notices.append(("erase", [whose, fingerprints, [name.hex() for name in hashed]]))
 
-    def _trim(self, connection: BoundedConnection, memory: Memory, change: int, now: float) -> None:
-        """Delete what every host has forgotten by its age or number, and condense the scores."""
+    def _trim(self, connection: BoundedConnection, memory: Memory, now: float) -> None:
+        """Delete verdicts beyond the age or number that hosts keep, and old entries of the ledger."""
         facts, which = memory.facts(), "WHERE journal = %s"
         connection.execute(
             f"DELETE FROM surebayes.verdicts {which} AND time < %s", (self.number, now - facts["keep_days"] * DAY)
@@ -343,7 +343,7 @@ class Exchange:
         connection.execute(
             f"DELETE FROM surebayes.verdicts {which} AND time < (SELECT time FROM surebayes.verdicts {which} "
             "ORDER BY time DESC OFFSET %s LIMIT 1)",
-            (self.number, self.number, int(facts["keep_most"])),
+            (self.number, self.number, int(facts["keep_most"]) - 1),
         )
         connection.execute(
             f"DELETE FROM surebayes.notices {which} AND kind = 'ledger' AND change <= (SELECT change FROM "
