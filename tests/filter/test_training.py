@@ -24,7 +24,7 @@ def trained(path, monkeypatch, fewest, mails=GIVEN, journal=False, **options):
     """Return a filter that has learnt these messages, whether it counted them at once, and what it said of it."""
     calls = []
     count_first = training.count_first
-    monkeypatch.setattr(training, "FEWEST", fewest)
+    monkeypatch.setattr(training, "MIN_AT_ONCE", fewest)
     monkeypatch.setattr(training, "count_first", lambda *args: calls.append(args) or count_first(*args))
     mine = sb.Filter.create(path, **{"width": 2**14, **options})
     steps = []
@@ -100,7 +100,7 @@ def test_messages_that_are_known_or_many_are_learnt_as_before(tmp_path, monkeypa
 
 
 def test_what_was_set_aside_is_not_learnt_without_journal(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "FEWEST", 1)
+    monkeypatch.setattr(training, "MIN_AT_ONCE", 1)
     with sb.Filter.create(tmp_path / "f", width=2**14, model="words") as mine:
         aside = [mail for mail in MAILS if training.is_reserved(mine.judge(mail[0]).fingerprint, 0.3)]
         assert mine.train([m for m in aside if m[1] == "ham"], reserve=0.3)["learnt"] == 0
@@ -111,7 +111,7 @@ def test_what_was_set_aside_is_not_learnt_without_journal(tmp_path, monkeypatch)
 
 def test_another_training_was_quicker(tmp_path, monkeypatch):
     """Between the look at the filter and the transaction another process trains it: what it learnt is already known."""
-    monkeypatch.setattr(training, "FEWEST", 1)
+    monkeypatch.setattr(training, "MIN_AT_ONCE", 1)
     mine = sb.Filter.create(tmp_path / "f", width=2**14)
     transaction = mine._session.transaction
 
@@ -139,7 +139,7 @@ def test_a_training_that_fails_has_learnt_nothing(tmp_path, monkeypatch, journal
     def fails(*args):
         raise OSError("no room")
 
-    monkeypatch.setattr(training, "FEWEST", 1)
+    monkeypatch.setattr(training, "MIN_AT_ONCE", 1)
     with sb.Filter.create(tmp_path / "f", width=2**14) as mine:
         with monkeypatch.context() as patched:
             patched.setattr(failing, fails)
@@ -180,7 +180,7 @@ def test_first_rows_go_into_the_file_unless_somebody_has_it_open(is_open, modes,
         other = journal_file.open_for_writing(str(tmp_path / "f"))
         other.execute("SELECT count(*) FROM events").fetchall()
         mine = sb.Filter.open(tmp_path / "f")
-        monkeypatch.setattr(training, "FEWEST", 1)
+        monkeypatch.setattr(training, "MIN_AT_ONCE", 1)
         mine.train(GIVEN)
     else:
         mine, *_ = trained(tmp_path / "f", monkeypatch, 1, journal=True)
@@ -219,7 +219,7 @@ def test_who_reads_while_first_rows_go_into_the_file_waits_for_them(modes, tmp_p
             looking.start()
             looking.join(0.3)
 
-    monkeypatch.setattr(training, "FEWEST", 1)
+    monkeypatch.setattr(training, "MIN_AT_ONCE", 1)
     with sb.Filter.create(tmp_path / "f", width=2**14, model="words") as mine:
         journal = mine._session.open_journal()
         journal._db.execute("PRAGMA cache_size=1")  # rows are in the file before all of them are
