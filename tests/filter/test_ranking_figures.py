@@ -45,5 +45,5 @@ def test_perfect_and_tiny_rankings():
     assert figures["tpr_at_fpr_0.01"].value == 1
     assert figures["tpr_at_fpr_0.01"].low == pytest.approx(0.929, abs=1e-3)
     assert quick_figures([0, 1], [0.0, 1.0])["auc"][:3] == (1.0, 0.0, 1.0)
-    with pytest.raises(ValueError, match="two values"):
+    with pytest.raises(ValueError, match="two classes"):
         quick_figures([1, 1], [0.0, 1.0])

@@ -46,7 +46,7 @@ def test_stop_answers_what_has_begun(folder, mails):
     ("flags", "code", "words"),
     [
         (("--http", "nonsense"), 78, "host:port or unix:PATH"),
-        (("--http", "127.0.0.1:99999"), 78, "host:port"),
+        (("--http", "127.0.0.1:99999"), 78, "between 0 and 65535"),
         (("--http", "::1:8025"), 78, "brackets"),
         (("--spamd", "unix:"), 78, "path"),
         (("--tokens", "/no/such/file"), 66, "/no/such/file"),

@@ -392,11 +392,22 @@ def bounded(opinion: float, centre: float, most: float) -> float:
     return z / (1.0 + abs(z) / most) if most > 0 else opinion
 
 
-def separate(*given: Any, **named: Any) -> int:
+def separate(
+    rows: Any,
+    which: Any,
+    table: Any,
+    counted: bool,
+    labels: Any,
+    costs: Any,
+    contrasts: Any,
+    intercepts: Any,
+    most: int,
+    enough: float,
+) -> int:
     """Fit second stages, by `surebayes.kernels.reference.svm.separate`, which needs numpy."""
     from surebayes.kernels.reference import svm
 
-    return svm.separate(*given, **named)
+    return svm.separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough)
 
 
 # ---------------------------------------------------------------------- rows of the journal, and tokens
