@@ -266,6 +266,22 @@ def test_unix_sockets_stay_plain_beside_a_port(folder, flags, tmp_path):
     assert not path.exists()
 
 
+def test_a_worker_waits_for_a_certificate_that_is_being_replaced(tmp_path):
+    path = issue(tmp_path / "server.pem")
+    whole = path.read_bytes()
+    replace(path, whole[:-200])
+    with pytest.raises(BadConfig, match="no certificate and private key"):
+        TlsFiles(str(path))
+    with pytest.raises(BadConfig, match="no certificate and private key"):
+        TlsFiles(str(path), patience=0.2)
+    timer = threading.Timer(0.3, replace, (path, whole))
+    timer.start()
+    try:
+        assert TlsFiles(str(path), patience=30.0).expires > time.time()
+    finally:
+        timer.join()
+
+
 def test_certificates_change_under_load_without_a_lost_request(folder, tmp_path, files, mails):
     path = tmp_path / "server.pem"
     issue(path)

@@ -97,7 +97,7 @@ class Service:
         self.allow = Networks.parse(options.allow)
         self.sign_on = SignOn.parse(options.sign_on) if options.sign_on is not None else None
         self.certificates = (
-            TlsFiles(options.tls_certificate, options.tls_key, options.tls_client_ca, self.log)
+            TlsFiles(options.tls_certificate, options.tls_key, options.tls_client_ca, self.log, patience=10.0)
             if options.tls_certificate is not None
             else None
         )

@@ -43,6 +43,8 @@ class TlsFiles:
         File of the authorities for client certificates; None accepts no client certificate.
     log : callable, optional
         Logger: called with a level, an event, and fields.
+    patience : float, default=0.0
+        Seconds to wait for files that can't be used yet: a worker may start while they are being replaced.
     """
 
     def __init__(
@@ -51,13 +53,22 @@ class TlsFiles:
         key: str | None = None,
         client_ca: str | None = None,
         log: Callable[..., None] | None = None,
+        patience: float = 0.0,
     ) -> None:
         self.certificate, self.key, self.client_ca = certificate, key or certificate, client_ca
         self._log = log
         self._problem = ""
-        self._stamps = self._stamps_now()
-        self._looked = time.monotonic()
-        self._context, self.expires = self._load()
+        end = time.monotonic() + patience
+        while True:
+            self._stamps = self._stamps_now()
+            self._looked = time.monotonic()
+            try:
+                self._context, self.expires = self._load()
+                break
+            except BadConfig:
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(0.05)
         self._report_end()
 
     def context(self) -> ssl.SSLContext:
