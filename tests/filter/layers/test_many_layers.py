@@ -169,6 +169,7 @@ with sb.Filter.open(site) as opened:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads /proc")
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="the sanitizer keeps what is freed")
 def test_persons_take_the_memory_of_their_lessons(tmp_path):
     """At most a megabyte each, and what the process loads once; not four bytes for each hashed column."""
     with sb.Filter.create(tmp_path / "site") as made:
