@@ -217,11 +217,9 @@ bounded_experts = st.lists(
 finite_numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
 
 _limits = st.floats(0, 50, allow_subnormal=False)
-_portions = st.one_of(st.just(0.0), st.floats(1e-9, 1.0))  # parts of a whole
+_parts = st.one_of(st.just(0.0), st.floats(1e-9, 1.0))  # of a number of terms, or of a whole
 covered_views = st.lists(
-    st.tuples(
-        st.floats(0, 1), st.lists(st.tuples(st.floats(-50, 50), _limits, st.floats(0, 1), _portions), max_size=3)
-    ),
+    st.tuples(_parts, st.lists(st.tuples(st.floats(-50, 50), _limits, st.floats(0, 1), _parts), max_size=3)),
     min_size=1,
     max_size=4,
 )
