@@ -363,7 +363,10 @@ maildir_flags = st.text("DFPRSTab", max_size=5).map(lambda text: "".join(sorted(
 stored_messages = st.lists(st.tuples(mail_folders, maildir_flags, st.booleans()), min_size=1, max_size=12)
 """Folder, flags, and whether it is new, of each message of a Maildir."""
 
+shares_of_words = st.builds(
+    lambda unknown, words: min(unknown, words) / words, st.integers(0, 300), st.integers(1, 300)
+)
 coverage_shares = st.lists(
-    st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 1 / 3, 1.0])), min_size=1, max_size=90
+    st.one_of(shares_of_words, st.sampled_from([0.0, 0.25, 1 / 3, 1.0])), min_size=1, max_size=90
 )
 """Shares of unknown words of known documents."""

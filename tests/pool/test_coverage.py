@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surebayes as sb
-from strategies import coverage_shares
+from strategies import coverage_shares, shares_of_words
 from surebayes import synthetic
 from surebayes._store_errors import BadModel
 from surebayes.filter.model import NO_TERMS
@@ -20,7 +20,7 @@ UNKNOWN = b"Subject: zyxwv\n\nqqqqwert plokij mnbvcx\n"
 
 
 @settings(max_examples=80)
-@given(coverage_shares, st.floats(0, 1))
+@given(coverage_shares, shares_of_words)
 def test_a_p_value_is_the_exact_one_or_a_little_larger(shares, share):
     coverage = kept(shares)
     if len(shares) < FEWEST:
