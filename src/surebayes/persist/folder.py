@@ -155,8 +155,6 @@ def adopt(file: int, folder: str) -> None:
     group permissions. A file with several hard links is skipped: a user with write access to the folder could have
     planted it, for root to give it away.
     """
-    if os.name == "nt":  # pragma: no cover - files inherit there
-        return
     wanted, now = os.stat(folder), os.fstat(file)
     if not stat.S_ISREG(now.st_mode) or now.st_nlink != 1:
         return
@@ -191,8 +189,6 @@ def make_private(path: str) -> bool:
         if not os.path.isdir(path):
             raise
         made = False
-    if os.name == "nt":  # pragma: no cover - folders inherit there
-        return made
     now = stat.S_IMODE(os.stat(path).st_mode)
     wanted = now & ~0o007 | 0o700
     if made and now & stat.S_ISGID:
@@ -234,7 +230,7 @@ def _number_of(group: str) -> int:
 
 def is_open_to_all(folder: str) -> bool:
     """Whether users who are neither the owner nor of the group may read a folder, or a file in it."""
-    if os.name == "nt" or not os.stat(folder).st_mode & 0o005:  # pragma: no cover - not there
+    if not os.stat(folder).st_mode & 0o005:
         return False
     with os.scandir(folder) as entries:
         return any(entry.stat(follow_symlinks=False).st_mode & 0o006 for entry in entries if entry.is_file())
@@ -272,8 +268,6 @@ def put_manifest(folder: str, kind: str, body: dict[str, Any]) -> None:
 
 def flush_folder(folder: str) -> None:
     """Flush a folder, so that renames in it are durable."""
-    if os.name == "nt":  # pragma: no cover - folders can't be flushed there
-        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
