@@ -288,9 +288,8 @@ def workload(folder: Path) -> None:
     from surebayes import CountVectorizer, Filter, HashingVectorizer, ViewPool, read_message, synthetic
     from surebayes.datasets.sources import Source
     from surebayes.filter.store.contents import pack_rows, unpack_rows
-    from surebayes.kernels import kernel
+    from surebayes.kernels import ints, kernel
     from surebayes.mail.header_tokens import header_columns, header_tokens
-    from surebayes.pool.buffers import ints
     from surebayes.pool.document import Document, Rows, rows_of
     from surebayes.pool.specs import views_of
     from surebayes.pool.table import Sums, Table, lesson_entries

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from strategies import lesson_texts, text_lessons
 from surebayes.filter.base import missing_columns_of, no_steps, over
-from surebayes.pool.buffers import ints
+from surebayes.kernels import ints
 from surebayes.pool.engine import Engine
 from surebayes.pool.specs import ExpertSpec, ViewSpec
 from surebayes.pool.weights import PoolWeights

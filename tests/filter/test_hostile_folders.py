@@ -13,8 +13,8 @@ import surebayes as sb
 from hostile_json import mutated, write_sealed
 from surebayes.errors import BadModel, StoreError
 from surebayes.filter.model import Model
+from surebayes.kernels import reals
 from surebayes.persist.manifest import NAME, seal
-from surebayes.pool.buffers import reals
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(60, seed=4)]

@@ -11,7 +11,7 @@ from surebayes import synthetic
 from surebayes._store_errors import BadModel
 from surebayes.filter.model import NO_TERMS
 from surebayes.filter.quick.filter_mail import verdict_fields
-from surebayes.pool.buffers import ints
+from surebayes.kernels import ints
 from surebayes.pool.coverage import FEWEST, GROWTH, MOST, kept, sampled
 from surebayes.pool.engine import Engine, coverage_of, p_value
 from surebayes.pool.specs import views_of

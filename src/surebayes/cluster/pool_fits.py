@@ -18,7 +18,7 @@ from surebayes.cluster.documents import PartsRunner
 from surebayes.cluster.parts import pair_of, single_labels
 from surebayes.cluster.passes import asked, kind_of
 from surebayes.errors import BadInput
-from surebayes.pool.buffers import ints
+from surebayes.kernels import ints
 from surebayes.pool.choosing import Digests, Integers, digests, distinct, kept, reach, turns
 from surebayes.pool.document import Rows, documents_of, joined, rows_of, taken
 from surebayes.pool.engine import Engine

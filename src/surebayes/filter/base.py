@@ -14,8 +14,7 @@ from math import isfinite
 from surebayes.errors import BadModel, StoreError
 from surebayes.filter.manifest import Manifest
 from surebayes.filter.model_settings import BaseLink, check_weight
-from surebayes.kernels import kernel
-from surebayes.pool.buffers import ints
+from surebayes.kernels import ints, kernel
 from surebayes.pool.document import Rows
 from surebayes.pool.engine import Engine
 from surebayes.pool.table import DamageAsBadModel, Sums

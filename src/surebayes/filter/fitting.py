@@ -14,7 +14,7 @@ from surebayes.pool.fit import FitDocuments, Opinions, Placed
 
 if TYPE_CHECKING:
     from surebayes.filter.store.spool import Spool, SpooledGroup
-    from surebayes.pool.buffers import Numbers
+    from surebayes.kernels import Numbers
 
 CHUNK = 256
 """Journal messages cut into terms by one call."""

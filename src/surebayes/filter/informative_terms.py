@@ -16,7 +16,7 @@ import numpy.typing as npt
 from surebayes.core.weigh import Contingency, information_gain
 from surebayes.errors import BadInput
 from surebayes.filter.store.contents import read_kept, unpack_content
-from surebayes.pool.buffers import ints
+from surebayes.kernels import ints
 from surebayes.pool.document import Rows, rows_of
 from surebayes.pool.explanation import terms_of
 from surebayes.pool.table import Sums

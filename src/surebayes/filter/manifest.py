@@ -5,9 +5,9 @@ settings are damaged still judges.
 """
 
 from surebayes._store_errors import BadModel, NoModel
+from surebayes.kernels import ints
 from surebayes.persist.manifest import read_manifest
 from surebayes.persist.manifest import stable_read as read_until_stable
-from surebayes.pool.buffers import ints
 from surebayes.pool.specs import READERS, ViewSpec
 from surebayes.record import Record
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from surebayes.filter.model_settings import BaseLink, Settings
-    from surebayes.pool.buffers import Numbers
+    from surebayes.kernels import Numbers
 
 KIND = "filter"
 LARGE = "tables"

@@ -9,7 +9,7 @@ from math import exp
 from surebayes._store_errors import BadModel
 from surebayes.filter.manifest import Manifest, Scoring, ViewTables, stable_read
 from surebayes.filter.store.tables import TableFiles
-from surebayes.pool.buffers import Numbers, reals
+from surebayes.kernels import Numbers, reals
 from surebayes.pool.engine import Engine, coverage_of
 from surebayes.pool.table import FileTable, Sums, Table
 from surebayes.pool.weights import logistic, weights_of

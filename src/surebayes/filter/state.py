@@ -11,8 +11,8 @@ from surebayes.filter.store.contents import pack_content, pack_rows, set_stages,
 from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.tables import TableFiles
 from surebayes.filter.store.unjournaled import Learnt
+from surebayes.kernels import reals
 from surebayes.persist.manifest import parsed
-from surebayes.pool.buffers import reals
 from surebayes.pool.document import joined, packable, unpackable
 from surebayes.pool.engine import Engine
 from surebayes.pool.table import Sums
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from surebayes.filter.store.journal import Journal
     from surebayes.filter.store.model_folder import ModelFolder, NewCounts
     from surebayes.filter.transaction import Transaction
-    from surebayes.pool.buffers import Numbers
+    from surebayes.kernels import Numbers
     from surebayes.pool.document import Document, Rows
     from surebayes.pool.engine import Batch
     from surebayes.pool.specs import ViewSpec

@@ -18,7 +18,7 @@ from surebayes.filter.store.journal_file import is_shared
 from surebayes.filter.store.spool import Places, Spool, SpooledGroup
 from surebayes.filter.store.unjournaled import pack_events
 from surebayes.filter.transaction import Transaction
-from surebayes.pool.buffers import ints
+from surebayes.kernels import ints
 from surebayes.pool.document import bytes_or_text
 from surebayes.pool.engine import Engine
 from surebayes.pool.table import Sums
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from surebayes.filter.session import Session
-    from surebayes.pool.buffers import Numbers
+    from surebayes.kernels import Numbers
     from surebayes.pool.document import Rows
     from surebayes.pool.engine import Batch
 

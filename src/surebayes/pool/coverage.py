@@ -17,7 +17,7 @@ from math import ceil
 
 import numpy as np
 
-from surebayes.pool.buffers import Numbers
+from surebayes.kernels import Numbers
 from surebayes.pool.choosing import Integers
 from surebayes.pool.document import Rows
 from surebayes.pool.engine import Engine

@@ -4,9 +4,8 @@ A message is read as it was before filters and servers handled it: without verdi
 Word views share one tokenization.
 """
 
-from surebayes.kernels import kernel
+from surebayes.kernels import Numbers, from_zero, ints, kernel
 from surebayes.mail.plain import MAX_BYTES, plain_head, read_messages
-from surebayes.pool.buffers import Numbers, from_zero, ints
 from surebayes.pool.specs import PARTS, ViewSpec
 
 TYPE_CHECKING = False

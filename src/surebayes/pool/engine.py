@@ -5,8 +5,7 @@ file without numpy. The same documents, views and weights give bit-identical sco
 """
 
 from surebayes._store_errors import BadModel
-from surebayes.kernels import kernel
-from surebayes.pool.buffers import Numbers, ints, real_zeros, reals
+from surebayes.kernels import Numbers, ints, kernel, real_zeros, reals
 from surebayes.pool.document import Document, Rows, documents_of, joined, rows_of
 from surebayes.pool.specs import READERS, ExpertSpec, ViewSpec
 from surebayes.pool.table import DamageAsBadModel, FileTable, Sums, Table, lesson_entries

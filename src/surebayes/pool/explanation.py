@@ -13,10 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from surebayes.kernels import kernel
+from surebayes.kernels import Numbers, kernel
 from surebayes.kernels.reference import pool as reference
 from surebayes.kernels.reference import text as text_reference
-from surebayes.pool.buffers import Numbers
 from surebayes.pool.document import Document, Rows, analyzer_of, read_by
 from surebayes.pool.engine import Engine
 from surebayes.pool.given_views import GivenView

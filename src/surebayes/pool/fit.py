@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from surebayes.pool.buffers import Numbers, ints
+from surebayes.kernels import Numbers, ints
 from surebayes.pool.choosing import Digests, Integers, KeptRows, kept
 from surebayes.pool.coverage import measure, sampled
 from surebayes.pool.document import Rows, joined, taken

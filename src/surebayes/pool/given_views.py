@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from surebayes.pool.buffers import Numbers
+from surebayes.kernels import Numbers
 from surebayes.pool.weights import PoolWeights, contrasts_of, weigh
 
 FloatArray = npt.NDArray[np.float64]

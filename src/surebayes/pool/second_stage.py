@@ -10,8 +10,7 @@ a table like that of counts, in memory or in a file.
 """
 
 from surebayes._store_errors import BadModel
-from surebayes.kernels import kernel
-from surebayes.pool.buffers import Numbers, ints, real_zeros, reals
+from surebayes.kernels import Numbers, ints, kernel, real_zeros, reals
 from surebayes.pool.document import Rows
 from surebayes.pool.specs import ExpertSpec
 from surebayes.pool.table import FileTable, Sums, Table, zeros

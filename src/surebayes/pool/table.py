@@ -8,8 +8,7 @@ coefficients: there the values are 4-byte floats.
 import mmap
 
 from surebayes._store_errors import BadModel
-from surebayes.kernels import kernel
-from surebayes.pool.buffers import Numbers, ints
+from surebayes.kernels import Numbers, ints, kernel
 from surebayes.pool.document import Rows
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ Weights are integer multiples of 2**-40, so that an update can be undone exactly
 from math import exp, log
 
 from surebayes._store_errors import BadModel
-from surebayes.pool.buffers import Numbers, reals
+from surebayes.kernels import Numbers, reals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from surebayes.filter import tuning
 from surebayes.filter.base import DEEPEST
 from surebayes.filter.model import Model
 from surebayes.filter.persons import Persons, Quota
-from surebayes.pool.buffers import ints
+from surebayes.kernels import ints
 from surebayes.pool.weights import PoolWeights
 from surebayes.synthetic import mail_stream
 

@@ -19,9 +19,9 @@ from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.training import BATCH, batched, in_order, turns_of
 from surebayes.filter.transaction import Transaction
+from surebayes.kernels import ints
 from surebayes.persist.folder import flush_folder
 from surebayes.persist.leftovers import scratch_folder
-from surebayes.pool.buffers import ints
 from surebayes.pool.document import Rows
 
 Progress = Callable[[str, int, "int | None"], None]

@@ -8,9 +8,8 @@ gives the same columns: each row names the version of its reader, and readers st
 from __future__ import annotations
 
 from surebayes.errors import BadModel
-from surebayes.kernels import kernel
+from surebayes.kernels import kernel, reals
 from surebayes.persist.manifest import dumped, parsed
-from surebayes.pool.buffers import reals
 from surebayes.pool.document import Document, Rows, documents_of, limits_of, rows_of
 from surebayes.pool.second_stage import intercepts_of
 from surebayes.pool.specs import PARTS
