@@ -29,8 +29,8 @@ from starting import COMMAND, cpu_of, run
 
 import surebayes as sb
 from surebayes.filter.model import Model
+from surebayes.filter.state import Transaction
 from surebayes.filter.store.events import Event
-from surebayes.filter.transaction import Transaction
 from surebayes.pool.table import merged
 from surebayes.research.corpora import loading
 from surebayes.synthetic import mail_stream

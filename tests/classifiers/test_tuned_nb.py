@@ -29,12 +29,12 @@ from surebayes.classifiers.tuning_counts import (
     by_rank,
     folds_of,
 )
-from surebayes.classifiers.tuning_cut import _probabilities
 from surebayes.classifiers.tuning_measures import low_end_area
 from surebayes.classifiers.tuning_search import (
     FOLDS,
     N_CANDIDATES,
     OUT_OF_TIME,
+    _probabilities,
     deal,
     families,
     forward_folds,

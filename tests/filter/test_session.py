@@ -8,7 +8,7 @@ import pytest
 
 import surebayes as sb
 from surebayes.filter.session import HandoverLock
-from surebayes.filter.transaction import Transaction
+from surebayes.filter.state import Transaction
 from surebayes.synthetic import as_lists
 
 SMALL = {"width": 2**12, "model": "words"}

@@ -131,7 +131,7 @@ def test_another_training_was_quicker(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("journal", "failing"),
     [
-        (True, "surebayes.filter.transaction.Transaction.commit"),
+        (True, "surebayes.filter.state.Transaction.commit"),
         (False, "surebayes.filter.store.model_folder.put_manifest"),
     ],
 )

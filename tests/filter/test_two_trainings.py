@@ -12,8 +12,8 @@ import pytest
 
 import surebayes as sb
 from command_line import SCRIPT, clean_environment, write_mails
+from surebayes.filter.state import Transaction
 from surebayes.filter.training import _Training
-from surebayes.filter.transaction import Transaction
 
 WORDS = ("--views", "words", "--width", "4096", "--reserve", "0.2", "--json")
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
-from surebayes.datasets.compression import compression_of, decompressed
+from surebayes.datasets.opening import compression_of, decompressed
 from surebayes.datasets.sources import Source
 from surebayes.errors import BadInput, NoInput
 from surebayes.kernels import kernel

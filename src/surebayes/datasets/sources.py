@@ -14,8 +14,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, BinaryIO
 
-from surebayes.datasets.compression import LONGEST_MAGIC, compression_of, decompressed
-from surebayes.datasets.opening import is_read_once, open_input, shown, spooled, suffix_of
+from surebayes.datasets.opening import (
+    LONGEST_MAGIC,
+    compression_of,
+    decompressed,
+    is_read_once,
+    open_input,
+    shown,
+    spooled,
+    suffix_of,
+)
 from surebayes.datasets.tables import TABLE_SUFFIXES, TABLES, SourceDocument
 from surebayes.errors import BadInput, NoInput
 from surebayes.kernels import kernel

@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from surebayes.errors import BadInput, StoreError
-from surebayes.filter.state import State
+from surebayes.filter.state import State, Transaction
 from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.journal import Journal, Known
 from surebayes.filter.training import Progress
-from surebayes.filter.transaction import Transaction
 from surebayes.persist.manifest import parsed
 
 if TYPE_CHECKING:

@@ -24,11 +24,10 @@ from surebayes.core.checks import fraction
 from surebayes.errors import BadModel
 from surebayes.filter.model import UNSURE
 from surebayes.filter.plain_values import label_of
-from surebayes.filter.state import Features, State
+from surebayes.filter.state import Features, State, Transaction
 from surebayes.filter.store.events import Lesson
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.training import BATCH, batched, is_reserved
-from surebayes.filter.transaction import Transaction
 from surebayes.filter.tuning import judged_scores, reserve_scores
 from surebayes.guarantees.calibration import fit_probability
 from surebayes.guarantees.certificate import (

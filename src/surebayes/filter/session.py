@@ -16,13 +16,11 @@ import time
 from surebayes.errors import BadModel, Busy, JournalAway, StoreError
 from surebayes.filter.manifest import Manifest, stable_read
 from surebayes.filter.model import Model
-from surebayes.filter.state import State
+from surebayes.filter.state import State, Transaction
 from surebayes.filter.store.events import NO_AUTHOR, Event
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.journal_file import PAGE, SMALL_PAGE, is_shared
-from surebayes.filter.store.model_folder import ModelFolder
-from surebayes.filter.store.unjournaled import unpack_events
-from surebayes.filter.transaction import Transaction
+from surebayes.filter.store.model_folder import ModelFolder, unpack_events
 from surebayes.persist.folder import flush_folder, locked
 from surebayes.persist.manifest import dumped
 

@@ -10,14 +10,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from surebayes.filter.plain_values import label_of
-from surebayes.filter.state import Features, State
+from surebayes.filter.state import Features, State, Transaction
 from surebayes.filter.store import contents
 from surebayes.filter.store.contents import Reading
 from surebayes.filter.store.events import Event, Lesson, MessageRows
 from surebayes.filter.store.journal_file import is_shared
+from surebayes.filter.store.model_folder import pack_events
 from surebayes.filter.store.spool import Places, Spool, SpooledGroup
-from surebayes.filter.store.unjournaled import pack_events
-from surebayes.filter.transaction import Transaction
 from surebayes.kernels import ints
 from surebayes.pool.document import bytes_or_text
 from surebayes.pool.engine import Engine

@@ -16,13 +16,12 @@ from surebayes.filter.archive import check_new, put_in_place
 from surebayes.filter.model_settings import Settings
 from surebayes.filter.new_folder import check_classes
 from surebayes.filter.session import Session
-from surebayes.filter.state import State
+from surebayes.filter.state import State, Transaction
 from surebayes.filter.store.contents import pack_content, pack_rows, pack_stages, unpack_content, unpack_rows
 from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.journal import Journal
-from surebayes.filter.store.unjournaled import Learnt
+from surebayes.filter.store.model_folder import Learnt
 from surebayes.filter.training import BATCH, batched
-from surebayes.filter.transaction import Transaction
 from surebayes.persist.leftovers import scratch_folder
 from surebayes.pool.document import Rows, unpackable
 from surebayes.pool.specs import ViewSpec

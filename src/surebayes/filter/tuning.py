@@ -9,10 +9,9 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from surebayes.errors import BadModel
-from surebayes.filter.state import LEARNING, State, batch_of
+from surebayes.filter.state import LEARNING, State, Transaction, batch_of
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.training import BATCH, HELD_OUT, batched, in_order, is_weighable, turns_of
-from surebayes.filter.transaction import Transaction
 from surebayes.pool.document import Rows
 from surebayes.pool.weights import HOW, UNIT, way_to_weigh
 

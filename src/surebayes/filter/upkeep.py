@@ -10,13 +10,12 @@ from surebayes.errors import BadModel, StoreError
 from surebayes.filter.model_settings import BaseLink
 from surebayes.filter.new_folder import check_classes
 from surebayes.filter.session import RENEW_AFTER, Session
-from surebayes.filter.state import State
+from surebayes.filter.state import State, Transaction
 from surebayes.filter.store import contents
 from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.journal_file import is_shared
-from surebayes.filter.store.unjournaled import pack_events
-from surebayes.filter.transaction import Transaction
+from surebayes.filter.store.model_folder import pack_events
 from surebayes.persist.folder import adopt_named, is_open_to_all, make_private, size_of
 from surebayes.persist.leftovers import leftovers, remove, remove_leftovers, unfinished
 from surebayes.persist.manifest import dumped, parsed

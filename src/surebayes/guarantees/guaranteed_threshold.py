@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from joblib.hashing import NumpyHasher
 from scipy import sparse
 from sklearn import get_config
 from sklearn.base import clone
@@ -14,7 +15,7 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit, check_
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, column_or_1d, indexable
+from sklearn.utils import Bunch, _safe_indexing, column_or_1d, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted, has_fit_parameter
@@ -37,7 +38,6 @@ from surebayes.guarantees.class_scores import (
     with_unsure,
 )
 from surebayes.guarantees.independent import Groups, checked_groups, equal_rows
-from surebayes.guarantees.model_name import name_of
 from surebayes.guarantees.order_statistics import checked_mislabelled
 from surebayes.guarantees.positive_class import warn_once
 from surebayes.guarantees.thresholded import ThresholdedClassifier, n_rows
@@ -502,3 +502,45 @@ def weight_parameter(estimator: Any) -> str:
         return "sample_weight"
     name, last = estimator.steps[-1]
     return f"{name}__{weight_parameter(last)}"
+
+
+# ---------------------------------------------------------------------- names of fitted models
+
+
+class _ModelHasher(NumpyHasher):
+    """joblib's digest by values alone: independent of strides, memory maps and views; supports masked arrays."""
+
+    def save(self, obj: Any) -> None:
+        """Add an object to the digest."""
+        if isinstance(obj, np.ma.MaskedArray):
+            obj = ("masked", obj.filled(), np.ma.getmaskarray(obj))
+        elif isinstance(obj, np.ndarray) and not obj.dtype.hasobject:
+            obj = _in_order(obj)
+        elif isinstance(obj, Bunch):  # pickling drops its private attribute
+            obj = ("bunch", dict(obj))
+        super().save(obj)
+
+
+def _in_order(array: np.ndarray) -> np.ndarray:
+    """Return an array with the strides of its copy."""
+    order: Literal["C", "F"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    usual = np.empty(array.shape, array.dtype, order).strides
+    return array if array.strides == usual else array.copy(order)
+
+
+def name_of(model: Any) -> str | None:
+    """Return 16 hexadecimal digits that change with a model's content, not with the memory layout of its arrays.
+
+    None if it can't be pickled.
+
+    Examples
+    --------
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> one, other = GaussianNB().fit([[0], [1]], [0, 1]), GaussianNB().fit([[0], [2]], [0, 1])
+    >>> len(name_of(one)), name_of(one) == name_of(other), name_of(lambda: None)
+    (16, False, None)
+    """
+    try:
+        return str(_ModelHasher("md5", coerce_mmap=True).hash(model))[:16]
+    except Exception:  # third-party classes may raise anything when pickled: never lose a fit for a name
+        return None

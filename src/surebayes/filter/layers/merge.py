@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 from surebayes.errors import BadInput
 from surebayes.filter import tuning
 from surebayes.filter.session import Session
-from surebayes.filter.state import State, batch_of
+from surebayes.filter.state import State, Transaction, batch_of
 from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.training import BATCH, batched, in_order, turns_of
-from surebayes.filter.transaction import Transaction
 from surebayes.kernels import ints
 from surebayes.persist.folder import flush_folder
 from surebayes.persist.leftovers import scratch_folder

@@ -8,10 +8,9 @@ from typing import Any
 
 from surebayes.errors import BadInput
 from surebayes.filter.session import Session
-from surebayes.filter.state import Features, State
+from surebayes.filter.state import Features, State, Transaction
 from surebayes.filter.store import contents
 from surebayes.filter.store.events import Lesson
-from surebayes.filter.transaction import Transaction
 
 
 def promote(

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from surebayes.filter.shared.journal import SharedJournal
+    from surebayes.filter.state import Transaction
     from surebayes.filter.store.events import Lesson
-    from surebayes.filter.transaction import Transaction
 
 NAME = "waiting.sqlite"
 LEARN, FORGET = "learn", "forget"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from surebayes.errors import StoreError
-from surebayes.filter.transaction import Transaction
+from surebayes.filter.state import Transaction
 from surebayes.filter.verdicts import combined
 from surebayes.filter.verdicts.memory import CorrectionResult, Memory, VerdictDetails, is_there
 

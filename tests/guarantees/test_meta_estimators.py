@@ -18,8 +18,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.utils import all_estimators
 
 from strategies import arrays
-from surebayes.guarantees.guaranteed_threshold import GuaranteedThreshold
-from surebayes.guarantees.model_name import name_of
+from surebayes.guarantees.guaranteed_threshold import GuaranteedThreshold, name_of
 
 random = np.random.default_rng(0)
 Y = random.random(400) < 0.5

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command_line import Stdin
-from surebayes.datasets.compression import compression_of, decompressed
+from surebayes.datasets.opening import compression_of, decompressed
 from surebayes.datasets.sources import Source, guess_format
 from surebayes.errors import BadInput
 
