@@ -9,9 +9,8 @@ import click
 
 from surebayes.cli.shared import inputs as _inputs
 from surebayes.cli.shared import next_step as _next_step
-from surebayes.cli.shared import persons as _persons
 from surebayes.cli.shared import show as _show
-from surebayes.cli.shared.command import TEACH, Command, model_option, setting
+from surebayes.cli.shared.command import TEACH, Command, model_option, setting, was_given
 from surebayes.persist.folder import share
 
 
@@ -91,7 +90,7 @@ def rebase(model: str, base: str, own_weight: int, who: str | None, as_json: boo
     from surebayes.filter.filter import Filter
 
     with Filter.open(model) as opened:
-        changed = opened.move_base(base, own_weight if _persons.was_given("own_weight") else None, who)
+        changed = opened.move_base(base, own_weight if was_given("own_weight") else None, who)
         status = opened.status()["base"]
     if _show.wants_json(as_json):
         _show.print_json({"changed": changed, **status})

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from surebayes.cli.shared import inputs as _inputs
 from surebayes.cli.shared import next_step as _next_step
-from surebayes.cli.shared import persons as _shared
 from surebayes.cli.shared import positive as _positive
 from surebayes.cli.shared import receipts as _receipts
 from surebayes.cli.shared import show as _show
-from surebayes.cli.shared.command import TEACH, TOPICS, Command, ParamType, model_option, option, setting
+from surebayes.cli.shared.command import (
+    TEACH,
+    TOPICS,
+    Command,
+    ParamType,
+    is_flag,
+    model_option,
+    option,
+    person,
+    setting,
+    site_of_person,
+    was_given,
+)
 from surebayes.errors import BadInput
 from surebayes.filter import settings
 from surebayes.filter.options import AS
@@ -129,11 +141,11 @@ def train(
     inputs = _inputs.take_inputs(options)
     reserve, where = options.pop("reserve"), options.pop("journal")
     url, journal = where if isinstance(where, str) else None, not options.pop("no_journal") and bool(where)
-    if url is not None and (base := options["base"] or _shared.site_of_person()):
+    if url is not None and (base := options["base"] or site_of_person()):
         raise click.UsageError(f"A layer's journal is in its folder. Leave out --journal URL, or --base {base}.")
     if url is not None and not journal:
         raise click.UsageError("--journal URL and --no-journal contradict each other. Leave one out.")
-    new, base = not is_filter(model), options.pop("base") or _shared.site_of_person()
+    new, base = not is_filter(model), options.pop("base") or site_of_person()
     if not new:
         inputs.allow_empty()
     classes = _classes(inputs, positive) if new and base is None else []
@@ -144,10 +156,10 @@ def train(
         kind = {"reader": options["reader"] or assumed, "model": options["views"], "width": options["width"]}
         kind["content"] = content is not False
         if base is not None:
-            given = {name: kind[name] for name, option in _KIND.items() if _shared.is_flag(option)}
+            given = {name: kind[name] for name, option in _KIND.items() if is_flag(option)}
             given["content"] = kind["content"]
             trained, is_new = _layer_made_or_opened(model, renew, base, options["own_weight"], given)
-            reserve = reserve if _shared.was_given("reserve") else 0.0
+            reserve = reserve if was_given("reserve") else 0.0
         else:
             trained, is_new = _made_or_opened(model, renew, classes, kind)
         with trained:
@@ -157,7 +169,7 @@ def train(
                 _share_journal(trained, model, url, is_new)
             if content is not None and not is_new:
                 trained.keep_content(content)
-            _shared.limit(trained, options)
+            _limit(trained, options)
             with _show.progress("reading", _inputs.total(inputs)) as counter:
                 documents = headers.watched(_inputs.content_and_label(inputs, counter))
                 done = trained.train(documents, reserve=reserve, journal=journal, progress=counter.step, spread=spread)
@@ -240,7 +252,7 @@ def _layer_made_or_opened(
                 raise
     opened = Filter.open(model, renew=renew)
     try:
-        opened.move_base(base, own_weight if _shared.was_given("own_weight") else None)
+        opened.move_base(base, own_weight if was_given("own_weight") else None)
     except BaseException:
         opened.close()
         raise
@@ -290,6 +302,39 @@ def _print_summary(model: str, report: dict[str, Any], advice: _next_step.Advice
         advice.print()
 
 
+def _limit(opened: Filter, quota: Mapping[str, int] | None) -> None:
+    """Apply the quota of a person to a filter, for a person's layer or a given quota."""
+    from surebayes.filter.persons import Quota
+
+    if quota is not None and (quota["quota_lessons"] or quota["quota_bytes"]):
+        opened.limit(Quota(quota["quota_lessons"], quota["quota_bytes"]))
+
+
+@contextmanager
+def _opened_to_teach(model: str, renew: bool, quota: Mapping[str, int] | None) -> Iterator[Filter]:
+    """Open a filter, or a personal layer that is created for the first lesson and removed if there is none."""
+    from surebayes.filter import settings
+    from surebayes.filter.filter import Filter
+    from surebayes.filter.new_folder import remove_unused
+    from surebayes.filter.persons import Persons, folder_of, has_layer
+
+    named, unused = person(), None
+    if named is not None and quota is not None:
+        folder = folder_of(named.users, named.name)
+        unused = None if has_layer(folder) else folder
+        group = settings.resolve(named.site)["group"].value
+        opened = Persons(named.users, named.site, group=group).layer(named.name, renew)
+    else:
+        opened = Filter.open(model, renew=renew)
+    try:
+        with opened:
+            _limit(opened, quota)
+            yield opened
+    finally:
+        if unused is not None:
+            remove_unused(unused)
+
+
 def _lessons(
     model: str,
     renew: bool,
@@ -306,7 +351,7 @@ def _lessons(
     set_aside: Counter[str] = Counter()
     fingerprints: list[str] = []
     inputs.allow_empty()
-    with _shared.opened_to_teach(model, renew, quota) as pupil, _show.progress(verb, _inputs.total(inputs)) as counter:
+    with _opened_to_teach(model, renew, quota) as pupil, _show.progress(verb, _inputs.total(inputs)) as counter:
         for document in _show.tracked(inputs.sources, counter):
             was_set_aside = pupil.is_set_aside(document.content)
             outcome = lesson(pupil, document)

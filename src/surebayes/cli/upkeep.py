@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from surebayes.cli.shared import persons as _shared
 from surebayes.cli.shared import receipts as _receipts
 from surebayes.cli.shared import show as _show
-from surebayes.cli.shared.command import Command, model_option, setting
+from surebayes.cli.shared.command import Command, model_option, person, setting, site_of_person
 
 
 @click.command(
@@ -93,7 +92,7 @@ def erase(
             done = opened.erase(message_ids, documents, who)
             if receipt is not None:
                 _receipts.write(receipt, opened, erased)
-        whose, site = _shared.person(), _shared.site_of_person()
+        whose, site = person(), site_of_person()
         if whose is not None and site is not None:  # a server remembers its verdicts for people there
             with Filter.open(site) as base:
                 done["remembered"] += base.erase_remembered(whose.name, documents=documents, message_ids=message_ids)

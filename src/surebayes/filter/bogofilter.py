@@ -18,7 +18,6 @@ from surebayes.filter.session import Session
 from surebayes.filter.state import State
 from surebayes.filter.transfer import DUMP, VERSION, restore
 from surebayes.kernels import kernel
-from surebayes.kernels.reference.pool import key_bits
 from surebayes.mail.header_tokens import words
 from surebayes.pool.specs import views_of
 
@@ -135,7 +134,6 @@ def _fields(mails: list[int], terms: dict[str, list[int]], width: int) -> Iterat
     for column, counts in zip(columns, terms.values()):  # terms that share a column: at most all messages
         before = by_column.get(column, [0, 0])
         by_column[column] = [min(a + b, n) for a, b, n in zip(before, counts, mails)]
-    bits = key_bits(2)
-    entries = [[column << bits | c, n] for column, both in by_column.items() for c, n in enumerate(both) if n]
+    entries = [[column << 1 | c, n] for column, both in by_column.items() for c, n in enumerate(both) if n]
     for start in range(0, len(entries), _LINE):
         yield {"view": 0, "counts": entries[start : start + _LINE]}

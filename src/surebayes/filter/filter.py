@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
 
 from surebayes.errors import BadInput, Busy, JournalAway, StoreError
 from surebayes.filter import history, training, tuning
-from surebayes.filter.model import Model
+from surebayes.filter.model import Features, Model
 from surebayes.filter.new_folder import check_classes, is_left_over
 from surebayes.filter.plain_values import label_of, labelled, plain_real, plain_text, plain_whole, several, text_or_none
 from surebayes.filter.session import Session
-from surebayes.filter.state import Features, State
+from surebayes.filter.state import State
 from surebayes.filter.store import contents
 from surebayes.filter.store.events import Lesson
 from surebayes.filter.store.journal_file import is_shared
@@ -310,7 +310,9 @@ class Filter:
         -------
         Verdict
         """
-        session, person = self._session, text_or_none(person, "person")
+        session = self._session
+        if person is not None:
+            person = plain_text(person, "person")
         session.check_open()
         with session.judging() as in_time:
             if not in_time or session.is_mapped:

@@ -11,7 +11,7 @@ from surebayes.filter.plain_values import plain_text
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.journal_file import has_rows
 from surebayes.persist.folder import locked, make_private
-from surebayes.pool.table import MAX_KEYS
+from surebayes.pool.table import widest
 
 
 def check_classes(classes: Any, width: Any) -> list[str]:
@@ -24,11 +24,9 @@ def check_classes(classes: Any, width: Any) -> list[str]:
         raise ValueError(f"classes must be two or more different names. Got {classes!r}.")
     if not isinstance(width, int) or isinstance(width, bool) or not 2 <= width < 2**31:
         raise ValueError(f"width must be an integer from 2 to 2**31 - 1. Got {width!r}.")
-    from surebayes.kernels.reference.tables import key_bits
-
-    bits = key_bits(len(names) + (len(names) > 2))  # a second stage has one more number per column
-    if width << bits > MAX_KEYS:
-        raise ValueError(f"With {len(names)} classes the width can be at most {MAX_KEYS >> bits:,}. Got {width:,}.")
+    most = widest(len(names) + (len(names) > 2))  # a second stage has one more number per column
+    if width > most:
+        raise ValueError(f"With {len(names)} classes the width can be at most {most:,}. Got {width:,}.")
     return names
 
 

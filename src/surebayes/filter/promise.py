@@ -22,9 +22,9 @@ import numpy as np
 
 from surebayes.core.checks import fraction
 from surebayes.errors import BadModel
-from surebayes.filter.model import UNSURE
+from surebayes.filter.model import UNSURE, Features
 from surebayes.filter.plain_values import label_of
-from surebayes.filter.state import Features, State, Transaction
+from surebayes.filter.state import State, Transaction
 from surebayes.filter.store.events import Lesson
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.training import BATCH, batched, is_reserved

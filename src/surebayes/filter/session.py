@@ -91,7 +91,7 @@ class Session:
         self.absorbed = 0
         self._taught = 0  # since the last mark
         self._timer: threading.Timer | None = None
-        self._stamp = (0, 0)
+        self._manifest, self._stamp = os.path.join(path, "manifest.json"), (0, 0)
         self._closed = False
         self._in_bulk = False
         self._has_lock = False  # whether a thread of this process holds the folder's lock
@@ -165,7 +165,7 @@ class Session:
         return self
 
     def _checked(self, manifest: Manifest) -> Manifest:
-        self._stamp = self.folder.stamp()
+        self._stamp = self._stamp_now()
         if not self.brief:
             self.folder.check(manifest)
         return manifest
@@ -225,7 +225,7 @@ class Session:
         """Return the model of the files, without the lessons that wait to be absorbed."""
         self.check_open()
         with self._aside_lock:
-            stamp = self.folder.stamp()
+            stamp = self._stamp_now()
             if self._aside is None or self._aside[1] != stamp or not self._aside[0].is_current:
                 self._aside = Model.open(self.path, True, self._aside[0] if self._aside else None), stamp
             return self._aside[0]
@@ -239,10 +239,18 @@ class Session:
                 base_in_use = (self.fresh_map() if self.is_mapped else self.fresh_state()).base_in_use
         return base_in_use.folders if base_in_use else []
 
+    def _stamp_now(self) -> tuple[int, int]:
+        """Return a stamp that changes when the manifest is replaced."""
+        try:
+            status = os.stat(self._manifest)
+        except FileNotFoundError:
+            return 0, 0
+        return status.st_mtime_ns, status.st_ino
+
     def fresh_map(self) -> Model:
         """Return the newest model from its files."""
         self.check_open()
-        stamp = self.folder.stamp()
+        stamp = self._stamp_now()
         if self.mapped is None or stamp != self._stamp or not self.mapped.is_current:
             self.mapped, self._stamp = Model.open(self.path, not self.brief, self.mapped), stamp
         return self.mapped
@@ -251,7 +259,7 @@ class Session:
         """Return the state, including changes of other processes; `mutex` is held."""
         self.check_open()
         state = self.load() if self.state is None else self.state
-        stamp = self.folder.stamp()
+        stamp = self._stamp_now()
         if stamp != self._stamp:
             self._stamp = stamp
             if self.journal is not None:
@@ -688,7 +696,7 @@ class Session:
             self.open_journal().settle()
         ended = time.monotonic(), time.process_time()
         self._next_absorb = (ended[0] + 9 * (ended[0] - began[0]), ended[1] + 9 * (ended[1] - began[1]))
-        self._stamp, self.absorbed = self.folder.stamp(), state.seq
+        self._stamp, self.absorbed = self._stamp_now(), state.seq
         self._stop_timer()
 
     def _before(self) -> Manifest | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from surebayes.errors import BadModel
 from surebayes.filter.manifest import Place
-from surebayes.filter.model import Model
+from surebayes.filter.model import Features, Model
 from surebayes.filter.model_settings import Settings
 from surebayes.filter.store import contents
 from surebayes.filter.store.contents import (
@@ -18,7 +18,6 @@ from surebayes.filter.store.contents import (
 from surebayes.filter.store.events import NO_AUTHOR, Event, Lesson, event_of, number_rows, row_of
 from surebayes.filter.store.model_folder import Learnt
 from surebayes.filter.store.tables import TableFiles
-from surebayes.kernels import reals
 from surebayes.persist.manifest import dumped, parsed
 from surebayes.pool.document import joined, packable, unpackable
 from surebayes.pool.engine import Engine
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from surebayes.filter.store.events import MessageRows, Row
     from surebayes.filter.store.journal import Journal, Known
     from surebayes.filter.store.model_folder import ModelFolder, NewCounts
-    from surebayes.kernels import Numbers
-    from surebayes.pool.document import Document, Rows
+    from surebayes.pool.document import Rows
     from surebayes.pool.engine import Batch
     from surebayes.pool.specs import ViewSpec
     from surebayes.pool.weights import PoolWeights
@@ -540,41 +538,6 @@ class State:
         change = {"base": steps, "weights": none, "weights_since": self.seq + 1}
         txn.settings(change, Lesson("base tuned"), weights=True)
         self.refresh_base(base_in_use.folder, base_in_use.hold)
-
-
-class Features:
-    """A document's rows, with the experts' opinions and the scores cached for one version of the model."""
-
-    __slots__ = (
-        "content", "document", "fingerprint", "hashed_id", "message_id", "opinions", "rows", "scores", "version",
-    )  # fmt: skip
-
-    document: Document | None
-    hashed_id: bytes | None  # the hash of its Message-ID that another journal has
-
-    def __init__(self, document: Document, rows: list[Rows]) -> None:
-        self.document, self.rows, self.fingerprint = document, rows, document.fingerprint
-        self.message_id, self.hashed_id, self.content = document.message_id, None, b""
-        self.version = -1
-        self.opinions: Numbers = reals(())
-        self.scores: Numbers = reals(())
-
-    @classmethod
-    def of_terms(
-        cls, fingerprint: str, rows: list[Rows], content: bytes, message_id: str, hashed_id: bytes | None = None
-    ) -> Features:
-        """Return the features of a document whose source is gone."""
-        features = cls.__new__(cls)
-        features.document, features.rows, features.fingerprint, features.version = None, rows, fingerprint, -1
-        features.content, features.message_id, features.hashed_id = content, message_id, hashed_id
-        features.opinions = features.scores = reals(())
-        return features
-
-    def kept(self, views: Sequence[ViewSpec]) -> bytes:
-        """Return the part of the document that the views read, as the journal keeps it."""
-        if not self.content and self.document is not None:
-            self.content = contents.keep(views, self.document)
-        return self.content
 
 
 def batch_of(rows: Iterable[list[Rows]]) -> list[Rows]:

@@ -9,8 +9,9 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from surebayes.filter.model import Features
 from surebayes.filter.plain_values import label_of
-from surebayes.filter.state import Features, State, Transaction
+from surebayes.filter.state import State, Transaction
 from surebayes.filter.store import contents
 from surebayes.filter.store.contents import Reading
 from surebayes.filter.store.events import Event, Lesson, MessageRows

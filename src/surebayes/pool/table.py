@@ -26,6 +26,17 @@ _LARGE = 2**20
 _GROWTH = 16
 
 
+def widest(each: int) -> int:
+    """Return the largest width of a view with `each` values per column: a key of 32 bits is a column and a value.
+
+    Examples
+    --------
+    >>> widest(2) == 2**31, widest(3) == widest(4) == 2**30
+    (True, True)
+    """
+    return MAX_KEYS >> (each - 1).bit_length()
+
+
 class DamageAsBadModel:
     """A context that converts a kernel's ValueError about a table to BadModel."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from surebayes.filter import options, settings
 
@@ -443,3 +444,27 @@ def walk(group: click.Group, before: tuple[str, ...] = ()) -> Iterator[tuple[tup
         yield (*before, name), command
         if isinstance(command, click.Group):
             yield from walk(command, (*before, name))
+
+
+# ---------------------------------------------------------------------- the current command
+
+
+def person() -> Person | None:
+    """Return the person of the current command, if any."""
+    return click.get_current_context().meta.get("surebayes.person")
+
+
+def site_of_person() -> str | None:
+    """Return the base of the person's layer, if the command names both."""
+    named = person()
+    return None if named is None else named.site
+
+
+def was_given(name: str) -> bool:
+    """Return whether a flag, an environment variable or the settings file has set an option."""
+    return click.get_current_context().get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
+
+
+def is_flag(name: str) -> bool:
+    """Return whether an option was given as a flag of this command, not by a variable or the settings file."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE

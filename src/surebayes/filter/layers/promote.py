@@ -7,8 +7,9 @@ from collections.abc import Collection
 from typing import Any
 
 from surebayes.errors import BadInput
+from surebayes.filter.model import Features
 from surebayes.filter.session import Session
-from surebayes.filter.state import Features, State, Transaction
+from surebayes.filter.state import State, Transaction
 from surebayes.filter.store import contents
 from surebayes.filter.store.events import Lesson
 

@@ -213,7 +213,7 @@ def apply_all(folder: str, txn: Transaction) -> list[int]:
 
     The keys of the applied lessons are committed with the transaction.
     """
-    from surebayes.filter.state import Features
+    from surebayes.filter.model import Features
     from surebayes.filter.store import contents
     from surebayes.filter.store.events import Lesson
 

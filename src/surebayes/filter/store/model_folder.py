@@ -107,14 +107,6 @@ class ModelFolder:
         """Read the manifest, checked."""
         return Manifest.read(self.folder)
 
-    def stamp(self) -> tuple[int, int]:
-        """Return a stamp that changes when the manifest is replaced."""
-        try:
-            status = os.stat(os.path.join(self.folder, "manifest.json"))
-        except FileNotFoundError:
-            return 0, 0
-        return status.st_mtime_ns, status.st_ino
-
     def check(self, manifest: Manifest) -> None:
         """Check the files of tables by their size and SHA-256; BadModel where they differ."""
         for name in manifest.tables:

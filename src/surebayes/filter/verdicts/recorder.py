@@ -10,16 +10,16 @@ import os
 from surebayes.errors import StoreError
 from surebayes.filter.state import Transaction
 from surebayes.filter.verdicts import combined
-from surebayes.filter.verdicts.memory import CorrectionResult, Memory, VerdictDetails, is_there
+from surebayes.filter.verdicts.database import NAME
+from surebayes.filter.verdicts.memory import CorrectionResult, Memory, VerdictDetails
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from surebayes.filter.model import Decision, Model
+    from surebayes.filter.model import Decision, Features, Model
     from surebayes.filter.session import Session
-    from surebayes.filter.state import Features
     from surebayes.filter.store.events import Lesson
     from surebayes.filter.verdicts.budgets import InForce
     from surebayes.pool.specs import ViewSpec
@@ -36,6 +36,7 @@ class Recorder:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._file = os.path.join(session.path, NAME)
         self._memory: Memory | None = None
         self._site: Recorder | None = None
         self._below: dict[str, Memory] = {}
@@ -52,7 +53,7 @@ class Recorder:
         BadModel
             If the settings name a budget and the memory is gone: its debt is not forgiven.
         """
-        if self._memory is None and (is_there(self._session.path) or self._must_have_budget):
+        if self._memory is None and (os.path.exists(self._file) or self._must_have_budget):
             self._memory = Memory(self._session.path)
         return self._memory
 
