@@ -233,7 +233,7 @@ def draw_laws(certificates, audits, path):
     for name, (places, curve) in audits.items():
         below.plot(places, 100 * np.array(curve), label=name)
     for axes in (above, below):
-        axes.axhline(5, color="0.5", linestyle=":", label="what is allowed")
+        axes.axhline(5, color="0.5", linestyle=":", label="allowed")
         axes.set_xscale("log")
         axes.legend(fontsize="small", loc="upper left")
     figure.savefig(path, dpi=110)
