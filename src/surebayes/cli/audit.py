@@ -115,7 +115,7 @@ def audit(
     as_json: bool | None,
     **options: Any,
 ) -> None:
-    """Compare your current filter with surebayes, on your own mail.
+    """Compare another filter with surebayes, on your own mail.
 
     --maildir judges a mailbox in chronological order, block by block: surebayes learns all earlier mail before it
     judges a block. Folders and keywords give the correct labels, header fields the verdicts of the other filter.
@@ -381,7 +381,7 @@ def _print_mailbox(report: MailboxAudit) -> None:
         )
         for block in report.blocks
     ]  # fmt: skip
-    named = ("in use",) if report.present else ()
+    named = ("other filter",) if report.present else ()
     columns = ("until", "ham", "false alarms", *named, "spam", "misses", *named)
     _show.print_table(columns, rows, "Block by block, each judged by a filter trained on all mail before it:")
     for mistakes, title in ((report.false_alarms, "False alarms to look at"), (report.misses, "Misses to look at")):
@@ -391,8 +391,8 @@ def _print_mailbox(report: MailboxAudit) -> None:
         click.echo(f"{each.system}")
         click.echo(roc_text(each.roc, width=52, mark=_alarm_rate(report)))
     _show.say(
-        "Folders give the labels: spam that nobody moved to a folder of spam counts as good, and good mail that the "
-        "filter in use filed as spam, and nobody rescued, counts as spam."
+        "Folders give the labels: spam that was left in a folder of good mail counts as good, and good mail that the "
+        "other filter filed as spam counts as spam until a user moves it back."
     )
 
 
@@ -409,10 +409,10 @@ def _print_sides(report: MailboxAudit) -> None:
             compared = report.ours_compared
             rows.append(("the same, where both judged", *_errors(compared.false_alarms), *_errors(compared.misses)))
         name = ", ".join(report.headers)
-        rows.append((f"in use ({name})", *_errors(report.present.false_alarms), *_errors(report.present.misses)))
+        rows.append((f"other filter ({name})", *_errors(report.present.false_alarms), *_errors(report.present.misses)))
     columns = ("", "false alarms", "true rate", "misses", "true rate")
     level = _show.percent(report.confidence)
-    _show.print_table(columns, rows, f"Would have been, and was; bounds hold at all times at once, {level} confidence:")
+    _show.print_table(columns, rows, f"Errors on the same mail; bounds hold at all times at once, {level} confidence:")
     if not report.headers:
         _show.say("No message has a verdict of another filter in a field that is known. Name one with --by.")
     for label, name in (("ham", "good messages"), ("spam", "spam")):
@@ -420,7 +420,7 @@ def _print_sides(report: MailboxAudit) -> None:
         if counts:
             _show.say(
                 f"Of the {name}, called spam by both: {counts['both']:,}, by surebayes alone: "
-                f"{counts['only_surebayes']:,}, by the filter in use alone: {counts['only_present']:,}."
+                f"{counts['only_surebayes']:,}, by the other filter alone: {counts['only_present']:,}."
             )
     click.echo()
 
@@ -439,8 +439,8 @@ def _print_mistakes(mistakes: Sequence[Mistake], title: str) -> None:
     _show.say(title)
     width = _show.console().width
     for each in mistakes:
-        in_use = "" if each.present is None else f"in use: {each.present}"
-        known = [each.day or "", f"{each.copies} near copies" if each.copies > 1 else "", in_use]
+        theirs = "" if each.present is None else f"other filter: {each.present}"
+        known = [each.day or "", f"{each.copies} near copies" if each.copies > 1 else "", theirs]
         facts = ", ".join(fact for fact in [*known, "" if each.read else "unread"] if fact)
         line = _show.visible(f"{each.score:9.3f}  {facts}: {each.subject or '(no subject)'}, from {each.sender}")
         click.echo(line if cell_len(line) <= width else set_cell_size(line, width - 1) + "…")

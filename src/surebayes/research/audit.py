@@ -518,7 +518,7 @@ def _in_use(scores: Sequence[HeaderScore], truth: Bools, threshold: float | None
 
 
 def ranking_of(system: str, truth: Bools, scores: Floats, alarms: float | None) -> Ranking:
-    """Measure the recall of scores at low rates, and at the rate of a filter in use (None if it is unknown)."""
+    """Measure the recall of scores at low rates, and at the rate of another filter (None if it is unknown)."""
     if truth.all() or not truth.any():
         raise BadInput("After the first third there is mail of one class only: an audit needs ham and spam throughout.")
     rates = metrics.roc_curve(truth, scores)

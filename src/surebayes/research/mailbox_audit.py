@@ -1,4 +1,4 @@
-"""Audit of a mailbox: the verdicts of a simulated filter, compared with the filter in use.
+"""Audit of a mailbox: the verdicts of a simulated filter, compared with the other filter.
 
 The mail is cut into blocks in chronological order. For each block a new filter is trained on all mail before it and
 judges the block. The first block only trains. The threshold comes from the scores that earlier blocks got before their
@@ -33,7 +33,7 @@ from surebayes.research.audit import Ranking, in_order_of_time, ranking_of
 from surebayes.research.mail_groups import MailGroups
 
 KNOWN_HEADERS = ("X-Spam-Status", "X-Spamd-Result", "X-Bogosity", "X-Spam-Score")
-"""Fields of the filter in use, in the order in which they are looked for."""
+"""Header fields with verdicts of other filters, in the order of the search."""
 FEWEST = 20
 """The least number of good messages, and of spam, before the first judged block."""
 _CANDIDATES = 10
@@ -50,7 +50,7 @@ Progress = Callable[[str, int, "int | None"], None]
 
 
 def cleaned(raw: bytes, is_called_spam: bool | None) -> bytes:
-    r"""Return a message without the marks of the filter in use and of mail programs.
+    r"""Return a message without the marks of the other filter and of mail programs.
 
     Marks are flags in header fields, a tag such as ``[SPAM]`` before the subject, and SpamAssassin's report around the
     original message. Left in, they would give the label away. Header fields of filters are ignored by every reader.
@@ -99,7 +99,7 @@ class FilterErrors:
 class Block:
     """One judged block: its days, its messages, and the errors of both filters on it.
 
-    `present` counts the errors of the filter in use among `compared` messages with a verdict of it.
+    `present` counts the errors of the other filter among `compared` messages with a verdict of it.
     """
 
     number: int
@@ -147,13 +147,13 @@ class MailboxAudit:
     left_out : dict
         Messages that do not count, by the reason.
     headers : dict
-        The number of messages with a verdict of the filter in use, by its header field.
+        The number of messages with a verdict of the other filter, by its header field.
     blocks : list of Block
         The judged blocks, in chronological order.
     planned : int
         The number of blocks to judge; more than there are after an interruption.
     ours, ours_compared, present : FilterErrors or None
-        The filter's errors on all counted messages, on those with a verdict of the filter in use, and the latter's.
+        The filter's errors on all counted messages, on those with a verdict of the other filter, and the latter's.
     both : dict
         Of the compared messages: how many each filter calls spam, by correct label.
     rankings : list of Ranking
@@ -207,7 +207,7 @@ class _Mailbox:
         self.store, self.by, self.threshold = store, by, threshold
         self.messages: list[StoredMessage] = []
         self.times: list[float | None] = []
-        self.present: list[bool | None] = []  # whether the filter in use called it spam
+        self.present: list[bool | None] = []  # whether the other filter called it spam
         self.present_scores: list[float] = []
         self.headers: Counter[str] = Counter()
         self._read(progress)
@@ -238,7 +238,7 @@ class _Mailbox:
         self._drop({places[fingerprint] for fingerprint in contradictory})
 
     def _verdict(self, head: Any) -> tuple[str, HeaderScore | None]:
-        """Return the first verdict of the filter in use, with its field."""
+        """Return the first verdict of the other filter, with its field."""
         for name in (self.by,) if self.by else KNOWN_HEADERS:
             theirs = header_score(head, name)
             if theirs is not None and self.threshold is not None:
@@ -297,7 +297,7 @@ def audit_mailbox(
     store : MailStore
         The mail, with its labels.
     by : str, optional
-        The header field of the filter in use; by default the first of the known ones in each message.
+        The header field of the other filter; by default the first of the known ones in each message.
     threshold : float, optional
         The score from which that filter calls mail spam, if its field has no verdict.
     max_fpr, confidence : float
@@ -539,7 +539,7 @@ def draw_blocks(report: MailboxAudit, path: str) -> None:
     days = [block.last_day or str(block.number) for block in report.blocks]
     above, below = figure.subplots(2, 1, sharex=True)
     for axes, what in ((above, "false_alarms"), (below, "misses")):
-        for name, prefix in (("surebayes", ""), ("filter in use", "present_")):
+        for name, prefix in (("surebayes", ""), ("other filter", "present_")):
             if not prefix or report.present is not None:
                 counts = np.cumsum([getattr(block, prefix + what) for block in report.blocks])
                 axes.step(range(len(days)), counts, where="post", label=name, marker="o", markersize=3)
