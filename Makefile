@@ -9,11 +9,11 @@ KERNELS := $(VENV)/.surebayes-kernels
 .PHONY: setup demo kernels quick generated test test-slow test-scikit-learn test-faults test-spark test-integration test-page test-postgres check bench
 .PHONY: bench-cluster clean sanitize fuzz fuzz-kernels build/sanitize bench-peers format-c docs dist test-sdist test-site changelog bench-check newcomer lock deb test-package try-operations
 
-# The C code: a kernel is one file, or a folder of files of one idea each.
+# Sources of the kernels: one file or one folder per kernel.
 KERNEL_FILES := $(wildcard src/surebayes/kernels/*.[ch] src/surebayes/kernels/*/*.[ch])
 C_FILES := $(KERNEL_FILES) $(wildcard fuzz/*.c)
 
-# What `make demo` and `pip install` need. An editable install has its kernels beside the sources.
+# The package and its dependencies, for `make demo` and all other targets. An editable install has its kernels beside the sources.
 $(PACKAGE): pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml setup.py
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $(PACKAGE) $@
 
-# Only the kernels whose files changed, into src.
+# Rebuild the kernels whose files changed, in src.
 $(KERNELS): $(KERNEL_FILES) | $(STAMP)
 	SUREBAYES_KERNELS=required $(BIN)/python -W ignore setup.py --quiet build_ext --inplace --parallel 3
 	touch $@
@@ -37,7 +37,7 @@ kernels: $(KERNELS)
 demo: $(PACKAGE)
 	$(BIN)/surebayes demo
 
-# Lint, types and tests of what differs from BASE, in less than 20 seconds; with what is not committed.
+# Lint, types and tests of the changes since BASE, committed or not, in less than 20 seconds.
 BASE ?= main
 quick: setup
 	$(BIN)/python tools/quick.py --base $(BASE)
@@ -50,10 +50,12 @@ generated: setup
 
 GENERATED := ARCHITECTURE.md $(wildcard docs/*.md docs/papers/*.md) README.md
 
+# The default suite. COVERAGE=1 also records the lines that it runs, for `make check`, and takes much longer.
 test: setup
-	$(BIN)/python -m pytest -n 2 -m "not slow" --cov=surebayes --cov-report=
+	rm -f .coverage
+	$(BIN)/python -m pytest -n 2 -m "not slow" $(if $(COVERAGE),--cov=surebayes --cov-report=)
 
-# Real clients and mail servers from Debian's packages, on loopback. Exim comes as a file: its package and postfix's exclude each other.
+# Real clients and mail servers from Debian's packages, on loopback. Exim is unpacked, not installed: its package and postfix's conflict.
 MAIL_PROGRAMS := spamc spamd spamass-milter postfix dovecot-imapd dovecot-lmtpd dovecot-sieve swaks rspamd procmail maildrop
 EXIM_LIBRARIES := libmariadb3 libidn12 libspf2-2 libpq5
 
@@ -71,8 +73,7 @@ test-postgres: setup
 	  --no-install-recommends postgresql || echo "no PostgreSQL: tests that need it are skipped"
 	$(BIN)/python -m pytest -n 2 -m postgres tests/filter/shared tests/cli/test_cli_hosts.py
 
-# The page in a browser: Chromium from Debian's package, driven by playwright; axe-core from the registry of npm finds what
-# somebody couldn't read.
+# The page in Chromium from Debian's package, driven by playwright; axe-core, from the registry of npm, checks accessibility.
 test-page: setup
 	command -v chromium >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium || \
 	  echo "no chromium: tests that need it are skipped"
@@ -84,11 +85,11 @@ test-page: setup
 test-slow: setup
 	$(BIN)/python -m pytest -n 2 -m slow
 
-# A fault at every operation on files: the process dies, the disk fails or is full, the power goes.
+# Faults at every operation on files: a killed process, a failing disk, a full disk, a power failure.
 test-faults: setup
 	$(BIN)/python -m pytest -n 2 -m "slow or not slow" tests/filter/test_faults.py tests/filter/test_crash.py
 
-# Pages in Chromium: the site, in light and dark, on a desk and on a phone. Needs npm for axe-core, which judges contrast.
+# Pages of the site in Chromium, in light and dark colours, at desktop and phone width. Needs npm for axe-core, which checks contrast.
 test-site: docs
 	command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium || \
 	  { echo "make test-site needs Chromium: install it and run again"; exit 1; }
@@ -96,14 +97,14 @@ test-site: docs
 	test -f build/axe/package/axe.min.js || { mkdir -p build/axe && cd build/axe && npm pack --silent axe-core && tar xzf axe-core-*.tgz; }
 	$(BIN)/python -m pytest -q -m site tests/documentation
 
-# Fits and scores on a Spark of two executors on this machine. Needs a Java runtime (installed here where apt-get can).
+# Fits and scores on a local Spark with two executors. Needs a Java runtime (installed here where apt-get can).
 test-spark: setup
 	command -v java >/dev/null || apt-get install -y --no-install-recommends openjdk-17-jre-headless || \
 	  { echo "make test-spark needs a Java runtime: install one and run again"; exit 1; }
 	$(BIN)/python -m pip install --quiet --editable '.[dev,spark]'
 	SUREBAYES_SPARK=1 $(BIN)/python -m pytest -m spark tests/cluster/test_on_spark.py
 
-# scikit-learn's own tests of vectorizers and Naive Bayes, and its text examples, with our classes in place of theirs.
+# scikit-learn's tests of vectorizers and Naive Bayes, and its text examples, run on our classes.
 test-scikit-learn: setup
 	$(BIN)/python -m pip install --quiet plotly  # one of the examples draws with it
 	$(BIN)/python tools/scikit_learn_tests.py
@@ -121,28 +122,28 @@ check: setup
 	$(BIN)/python tools/golden.py --check
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 	@if [ -f .coverage ]; then $(BIN)/python -m coverage report --skip-covered --sort=cover; \
-	else echo "Coverage isn't checked: make test measures it."; fi
+	else echo "Coverage isn't checked: make test COVERAGE=1 measures it."; fi
 
 bench: setup
 	$(BIN)/python benchmarks/run.py
 
-# The same ratios against those that were kept in benchmarks/baseline.json: fails where more than 30% was lost. BENCHMARKS names some;
-# `python benchmarks/check.py --keep` writes the file anew.
+# The same ratios compared with benchmarks/baseline.json: fails if one fell by more than 30%. BENCHMARKS selects benchmarks;
+# `python benchmarks/check.py --keep` rewrites the file.
 bench-check: setup
 	$(BIN)/python benchmarks/check.py $(BENCHMARKS)
 
-# The site, into build/site: strict, so that a dead link or a page outside the navigation is an error.
+# The site, into build/site. With --strict a dead link or a page outside the navigation is an error.
 docs: setup
 	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict
 	@echo "build/site/index.html"
 
-# The source archive and the wheel, into dist/; then the wheel alone in a fresh environment, with what it depends on.
+# The source archive and the wheel, into dist/; then the wheel alone in a fresh environment, with its dependencies.
 dist: setup
 	rm -rf dist && $(BIN)/python tools/man_pages.py
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python tools/check_wheel.py dist
 
-# The source archive as a packager uses it: built and tested in an empty environment. SDIST_TESTS names some of the tests.
+# The source archive, built and tested in an empty environment as by a packager. SDIST_TESTS selects tests.
 SDIST_TESTS ?= tests
 test-sdist: dist
 	$(BIN)/python tools/check_sdist.py dist $(SDIST_TESTS)
@@ -157,7 +158,7 @@ $(PACKAGE_TOOLS)/.ready:
 	$(PACKAGE_TOOLS)/bin/pip install --quiet --disable-pip-version-check build cyclonedx-bom pip-tools
 	touch $@
 
-# The versions that packages have, with hashes, for the Python of this system: after a change of dependencies, or to take updates in.
+# Pinned versions of the dependencies, with hashes, for this system's Python: after a change of dependencies, or to update them.
 lock: $(PACKAGE_TOOLS)/.ready
 	$(PACKAGE_TOOLS)/bin/pip-compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 	  --no-emit-options --strip-extras --no-annotate --no-header --extra server --extra receipts -o packaging/requirements.lock pyproject.toml
@@ -175,16 +176,16 @@ test-package: deb
 	dpkg-deb --root-owner-group -Zzstd -z1 --build build/before build/before.deb && rm -rf build/before
 	$(SYSTEM_PYTHON) packaging/test_package.py build/before.deb build/deb/*.deb
 
-# The page for administrators followed to the letter in a clean Debian, from the package to a message in Junk, with its time. Needs
+# The page for administrators, followed literally in a clean Debian, from the package to a message in Junk, with its time. Needs
 # root and debootstrap.
 try-operations: deb
 	$(SYSTEM_PYTHON) packaging/try_operations.py build/deb/*.deb
 
-# What the next release would say; with VERSION=1.2.0 CHANGELOG.md and CITATION.cff are written for it.
+# The changelog of the next release; with VERSION=1.2.0, CHANGELOG.md and CITATION.cff are written.
 changelog: setup
 	$(BIN)/python tools/changelog.py $(VERSION)
 
-# README and each tutorial, to the letter, in a fresh clone and a new environment; what is committed counts.
+# README and each tutorial, followed literally in a fresh clone of the last commit and a new environment.
 newcomer:
 	$(PYTHON) tools/newcomer.py
 
@@ -194,7 +195,7 @@ clean:
 format-c: setup
 	$(BIN)/clang-format -i $(C_FILES)
 
-# The kernels once more, with AddressSanitizer and UBSan, in a folder of their own; their tests run on that copy.
+# The kernels built with AddressSanitizer and UBSan, in build/sanitize, and their tests on that copy.
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 KERNEL_FLAGS = -shared -fPIC -std=c11 -fvisibility=hidden -DPy_LIMITED_API=0x030b0000 -I$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))")
 
@@ -214,8 +215,8 @@ sanitize: build/sanitize
 fuzz-kernels: build/sanitize
 	$(SANITIZED) $(BIN)/python fuzz/recorded_calls.py --seconds $(FUZZ_SECONDS)
 
-# Coverage-guided fuzzing of the kernels and of the mail reader against Python, FUZZ_SECONDS each: first the C code, with
-# sanitizers, then the lines of the Python reader. What it finds stays in fuzz/regressions, where the tests read it. Needs clang with
+# Coverage-guided fuzzing of the kernels and of the mail reader, compared with Python, FUZZ_SECONDS each: first the C code, with
+# sanitizers, then the Python reader. Failing inputs stay in fuzz/regressions, where the tests read them. Needs clang with
 # libFuzzer (installed here where apt-get can).
 FUZZ_SECONDS ?= 60
 FUZZ_CASES ?= $(basename $(notdir $(wildcard fuzz/*_cases.py)))
@@ -234,14 +235,14 @@ fuzz: setup
 	done
 	$(BIN)/python fuzz/read_message.py --seconds $(FUZZ_SECONDS)
 
-# Programs that the benchmarks compare with where they are installed, and the benchmark of whole mails against one of them.
+# The programs that the benchmarks compare with, installed where possible, and the benchmark of whole mails.
 bench-peers: setup
 	-command -v bogofilter >/dev/null || apt-get install -y bogofilter
 	-$(BIN)/python -m pip install --quiet vowpalwabbit fasttext-wheel
 	$(BIN)/python benchmarks/run.py peers
 
-# Fits past one machine: curves of time and memory, and what Dask and Spark cost over plain processes. Hours and some 3 GB of
-# disk at full size: CLUSTER_DOCUMENTS makes it smaller.
+# Fits beyond one machine: curves of time and memory, and the overhead of Dask and Spark over plain processes. At full size: hours
+# and some 3 GB of disk; CLUSTER_DOCUMENTS makes it smaller.
 CLUSTER_DOCUMENTS ?= 3000000
 bench-cluster: setup
 	$(BIN)/python -m pip install --quiet --editable '.[dev,spark]'
