@@ -43,8 +43,8 @@ from starting import environment
 
 import surebayes as sb
 from surebayes.filter.persons import Persons
+from surebayes.server.allocator import share_arenas
 from surebayes.server.layers import OpenLayers
-from surebayes.server.process.worker import share_arenas
 
 WORDS = 60_000
 TRAININGS = 20

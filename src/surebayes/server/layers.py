@@ -16,10 +16,13 @@ from surebayes.filter.filter import Filter
 from surebayes.filter.new_folder import remove_unused
 from surebayes.filter.persons import Persons, folder_of, has_layer
 from surebayes.filter.store.journal_file import NAME as JOURNAL
+from surebayes.server.allocator import release_freed
 
 Answer = TypeVar("Answer")
 _ATTEMPTS = 5
 """Attempts at work on a layer that is deleted again and again."""
+_CLOSINGS = 64
+"""Closings of layers between releases of freed memory: one release takes milliseconds."""
 
 _NOWHERE = (0, 0)
 
@@ -55,6 +58,7 @@ class OpenLayers:
         self._lock = threading.Lock()
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._site_stamp = stamp_of(site.path)
+        self._closings = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -94,7 +98,7 @@ class OpenLayers:
                 is_last, is_old = not entry.users, entry.gone
             if is_last and is_old:
                 with entry.lock:
-                    _close(entry)
+                    self._close(entry)
             elif is_last and came_to_nothing:  # the first lesson was refused: remove the empty layer
                 self._release(name)
                 remove_unused(folder)
@@ -157,7 +161,7 @@ class OpenLayers:
                 is_last = not entry.users
             if is_last:
                 with entry.lock:
-                    _close(entry)
+                    self._close(entry)
 
     def _retire(self, name: str, entry: _Open) -> None:
         """Replace the layer of a forgotten person at the next use; the last user of the old one closes it."""
@@ -204,10 +208,23 @@ class OpenLayers:
                 if entry.users or entry.gone:
                     return
                 entry.gone = True
-            _close(entry)  # another thread waits for the lock, then opens it again
+            self._close(entry)  # another thread waits for the lock, then opens it again
             with self._lock:
                 if self._open.get(name) is entry:
                     del self._open[name]
+
+    def _close(self, entry: _Open) -> None:
+        """Close the layer of an entry; the caller holds the entry's lock."""
+        layer, entry.layer = entry.layer, None
+        if layer is None:
+            return
+        with contextlib.suppress(StoreError, OSError):  # acknowledged lessons are in the journal
+            layer.close()
+        with self._lock:
+            self._closings += 1
+            is_due = self._closings % _CLOSINGS == 0
+        if is_due:
+            release_freed()
 
     def forget(self, name: str) -> bool:
         """Close and delete the layer of a person; return whether there was one."""
@@ -227,10 +244,3 @@ def _place(folder: str) -> tuple[int, int]:
     except FileNotFoundError:
         return _NOWHERE
     return status.st_dev, status.st_ino
-
-
-def _close(entry: _Open) -> None:
-    layer, entry.layer = entry.layer, None
-    if layer is not None:
-        with contextlib.suppress(StoreError, OSError):  # acknowledged lessons are in the journal
-            layer.close()

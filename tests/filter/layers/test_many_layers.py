@@ -23,6 +23,7 @@ from surebayes.filter.model import Model
 from surebayes.filter.persons import Persons
 from surebayes.filter.state import FEW_LESSONS
 from surebayes.pool.engine import Engine
+from surebayes.server.allocator import release_freed
 from surebayes.server.layers import OpenLayers
 from surebayes.synthetic import mail_stream
 
@@ -310,6 +311,21 @@ def test_an_error_without_a_deletion_is_raised_at_once(site, tmp_path):
             layers.do("ann", fail)
         layers.close()
     assert len(calls) == 3
+
+
+def test_freed_memory_is_released_after_a_number_of_closings(site, tmp_path, monkeypatch):
+    released = []
+    monkeypatch.setattr("surebayes.server.layers._CLOSINGS", 3)
+    monkeypatch.setattr("surebayes.server.layers.release_freed", lambda: released.append(release_freed()))
+    with sb.Filter.open(site) as opened:
+        layers = OpenLayers(Persons(str(tmp_path / "users"), str(site)), opened, 1)
+        for person in range(6):
+            layers.do(f"p{person}", lambda layer: layer.teach(*MAILS[0]), make=True)
+        assert len(released) == 1  # five are closed
+        layers.close()
+        assert len(released) == 2
+        layers.close()
+    assert len(released) == 2
 
 
 def test_a_closed_layer_leaves_no_tables_to_the_garbage_collector(site, tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import gc
 import resource
 import signal
@@ -14,6 +13,7 @@ from typing import Any
 
 import uvicorn
 
+from surebayes.server.allocator import share_arenas
 from surebayes.server.http.protocol import BoundedProtocol
 from surebayes.server.log import Log
 from surebayes.server.mail.milter_listener import MilterListener
@@ -30,7 +30,6 @@ LIMIT = 1 << 17
 """Bytes that SPAMD and milter read ahead."""
 OBJECTS = 20_000
 """Allocations between runs of the garbage collector."""
-_ARENA_MAX = -8  # M_ARENA_MAX of mallopt
 
 
 def run(options: Options, sockets: dict[str, list[socket.socket]], ready: Callable[[], Any]) -> None:
@@ -58,12 +57,6 @@ def run(options: Options, sockets: dict[str, list[socket.socket]], ready: Callab
     finally:
         log.gather(None)
         service.close()
-
-
-def share_arenas() -> None:
-    """Let all threads allocate from two arenas: each keeps what is freed in it, and layers are opened in any thread."""
-    with contextlib.suppress(OSError, AttributeError):  # not glibc
-        ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
 
 
 def _allow_many_connections() -> None:
