@@ -70,7 +70,7 @@ def peers(names: Sequence[str] = suites.TEXT) -> None:
         pool().fit(first.train, first.labels if classes is None else classes).decision_function(first.test)
         ours = cpu() - start
         some = [0] if classes is None else [0, 7, 14]
-        batch, spent = first.afresh(), []
+        batch, spent = first.with_empty_cache(), []
         for i in some:
             start = cpu()
             slow_machine(batch, tasks[i].labels, ("text tf-idf", 10.0))

@@ -63,7 +63,7 @@ def test_names_of_columns_and_of_the_positive_label(capsys, monkeypatch, tmp_pat
     words = ["certify", table, "--score", "s", "--label", "what", "--max-fpr", "0.01", "--no-json"]
     done = run_here(capsys, monkeypatch, *words)
     assert done.code == 65
-    assert "has the labels ok, risky: name the positive one with --positive" in done.err
+    assert "has the labels ok, risky. Set the positive label with --positive" in done.err
     done = run_here(capsys, monkeypatch, *words, "--positive", "risky", "--mislabelled", "2,1")
     assert done.code == 0
     assert "scores strictly above it are risky" in done.out
@@ -80,7 +80,7 @@ def test_names_of_columns_and_of_the_positive_label(capsys, monkeypatch, tmp_pat
     numbered = write_table(tmp_path / "numbers.csv", [(score, str(k)) for k, (score, _) in enumerate(rows)])
     done = run_here(capsys, monkeypatch, "certify", numbered)
     assert done.code == 65  # a column of numbers has a 1, too; that doesn't make it a class
-    assert "name the positive one with --positive" in done.err
+    assert "Set the positive label with --positive" in done.err
     done = run_here(capsys, monkeypatch, *words, "--mislabelled", "2")
     assert done.code == 2
     assert "Expected two integers such as 3,2" in done.err
@@ -104,7 +104,7 @@ def test_a_table_without_one_class_or_with_too_few_rows(capsys, monkeypatch, tmp
     ham = [row for row in rows if row[1] == "ham"]
     done = run_here(capsys, monkeypatch, "certify", write_table(tmp_path / "ham.csv", ham))
     assert done.code == 65
-    assert "has the labels ham: name the positive one" in done.err
+    assert "has the labels ham. Set the positive label" in done.err
     done = run_here(capsys, monkeypatch, "certify", write_table(tmp_path / "ham.csv", ham), "--positive", "ham")
     assert "has only the label 'ham'" in done.err
     done = run_here(capsys, monkeypatch, "certify", write_table(tmp_path / "few.csv", rows[:100]))
@@ -186,9 +186,9 @@ def test_half_of_the_mail_without_the_header_is_left_out_and_counted():
     assert 350 < left < 550
     assert report.ham + report.spam + left == 900
     assert len(report.rankings) == 1
-    with pytest.raises(BadInput, match=r"needs ham and spam with the header X-Bogosity: none of \d+ ham has it"):
+    with pytest.raises(BadInput, match=r"with the header field X-Bogosity, but none of \d+ ham messages has it"):
         audit(mails(), "X-Bogosity")
-    with pytest.raises(BadInput, match="there is no spam at all"):
+    with pytest.raises(BadInput, match="there are no spam messages"):
         audit(((raw, label) for raw, label in mails() if label == "ham"), "X-Spam-Status")
 
 
@@ -238,7 +238,7 @@ def test_the_command(capsys, monkeypatch, tmp_path):
         assert part in done.out
     done = run_here(capsys, monkeypatch, "audit", *paths, "--by", "X-Nothing")
     assert done.code == 65
-    assert "Name another one with --by" in done.err
+    assert "Name another field with --by" in done.err
 
 
 def test_the_command_fits_a_terminal(tmp_path):

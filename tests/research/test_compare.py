@@ -146,8 +146,8 @@ def test_several_labels_a_document():
 @pytest.mark.parametrize(
     ("text", "advice"),
     [
-        ("OpinionPoolNB(weight=chi2)", 'a text needs quotes: weight="chi2"'),
-        ("OpinionPoolNB(weight='chi2', top=all)", 'a text needs quotes: top="all"'),
+        ("OpinionPoolNB(weight=chi2)", 'a string needs quotes: weight="chi2"'),
+        ("OpinionPoolNB(weight='chi2', top=all)", 'a string needs quotes: top="all"'),
         ("OpinionPoolNB(weight=[chi2])", "malformed"),
     ],
 )

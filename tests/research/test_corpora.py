@@ -139,7 +139,7 @@ def test_movie_reviews(tmp_path):
     assert corpus.folds == [0, 0, 1]
     assert corpus.documents[0] == "a film \xe9 neg/cv000_2"
     write(tmp_path / "review_polarity/txt_sentoken/pos/notes.txt", "x")
-    with pytest.raises(MalformedCorpus, match=r"notes\.txt: a review's name starts with cv"):
+    with pytest.raises(MalformedCorpus, match=r"notes\.txt: a review's name must start with cv"):
         corpora.load("movie_reviews", tmp_path)
 
 

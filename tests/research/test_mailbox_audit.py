@@ -246,7 +246,7 @@ def test_too_little_mail_is_a_sentence(tmp_path, mailbox):
     for k in range(400):  # all spam is older than the good mail
         mail = b"Received: a; %s\nSubject: %d\n\ntext %d" % (synthetic_date(k), k, k)
         (apart / (".Junk" if k < 200 else "") / "new" / f"{k}.x").write_bytes(mail)
-    with pytest.raises(BadInput, match="no stretch of time with mail of both labels"):
+    with pytest.raises(BadInput, match="no period with both spam and good mail"):
         audited(apart)
 
 
@@ -297,7 +297,7 @@ def test_the_command_for_people(mailbox, report):
         (["--maildir", "MAIL", "--blocks", "2"], "--blocks"),
         (["--maildir", "MAIL", "--leave-out", "Junk"], "Name more spam folders with --junk"),
         (["--maildir", "MAIL/none"], "does not exist"),
-        (["--maildir", "MAIL/cur"], "holds no Maildir"),
+        (["--maildir", "MAIL/cur"], "contains neither a Maildir"),
     ],
 )
 def test_bad_input_is_a_sentence(capsys, monkeypatch, mailbox, words, part):

@@ -497,7 +497,7 @@ def test_number_of_runs_is_what_was_run(lab):
     ("options", "message"),
     [({"runs": "abc"}, "runs must be an integer of at least 1. Got 'abc'"),
      ({"runs": 0}, "at least 1. Got 0"), ({"runs": True}, "Got True"), ({"runs": 2.5}, "Got 2.5"),
-     ({"corpora": [1]}, "each of it a word"), ({"corpora": []}, "must be a list"),
+     ({"corpora": [1]}, "each item must be a string"), ({"corpora": []}, "must be a list"),
      ({"documents": "many"}, "documents must be an integer"), ({"nothing": 1}, "no option 'nothing'")],
 )  # fmt: skip
 def test_value_that_does_not_suit_is_refused(options, message):

@@ -237,15 +237,15 @@ def test_rows_are_made_once_and_charged_each_time():
         made.append(1)
         return sum(i * i for i in range(2_000_000))
 
-    first = batch.once("rows", slow)
+    first = batch.cached("rows", slow)
     assert batch.charged == 0
     noisy = batch.relabelled(~batch.labels)
-    assert noisy.once("rows", slow) == first
+    assert noisy.cached("rows", slow) == first
     assert len(made) == 1
     assert noisy.charged == batch.made["rows"][1] > 0
-    assert batch.afresh().made == {}
+    assert batch.with_empty_cache().made == {}
     # what is made of something kept is charged for both
-    noisy.once("more", lambda: noisy.once("rows", slow))
+    noisy.cached("more", lambda: noisy.cached("rows", slow))
     assert noisy.made["more"][1] >= noisy.made["rows"][1]
 
 
@@ -256,7 +256,7 @@ def test_settings_are_chosen_for_every_seed_on_the_same_rows():
     for seed in range(2):
         noisy = batch.relabelled(suites.flipped(batch.labels, seed, 0.3))
         anew = Batch.of(documents, y, 60).relabelled(noisy.labels)
-        assert suite_peers.choose(system, noisy) == suite_peers.choose(system, anew.afresh())
+        assert suite_peers.choose(system, noisy) == suite_peers.choose(system, anew.with_empty_cache())
         assert (noisy.inner().labels == noisy.labels[:40]).all()
         assert (noisy.inner().truth == noisy.labels[40:]).all()
         chosen = noisy.made["inner"][0].made
@@ -289,7 +289,7 @@ def test_a_file_of_results_is_resumed(tmp_path):
     with pytest.raises(ValueError, match="not a file of suite results"):
         suites.mail_suite(["spamassassin"], systems=systems, **options)
     assert out.read_text() == "my thesis"
-    with pytest.raises(ValueError, match="resume needs the file"):
+    with pytest.raises(ValueError, match="resume needs the result file"):
         suites.mail_suite(["spamassassin"], resume=True)
 
 

@@ -1,8 +1,8 @@
 """Audit of another filter's scores in your mail, compared with a new surebayes filter on the same messages.
 
-The scores are read from the header fields that the other filter added. With the true labels they give the actual
-false-alarm rate of its threshold, a threshold that can be certified, and the ROC curve at low false-alarm rates. A new
-filter then judges and learns the same messages in order.
+The scores are read from the header fields that the other filter added. With the correct labels they determine the
+actual false-alarm rate of its threshold, a certified threshold, and the ROC curve at low false-alarm rates. A new
+filter then judges and learns the same messages in chronological order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from surebayes.research.mail_groups import MailGroups
 POINTS = 50
 """Maximum number of recorded points of the running audit."""
 LOW_RATES = (0.0001, 0.001, 0.01)
-WARM_UP = 3  # both filters are compared after the first third of the mail, which trains ours
+WARM_UP = 3  # the first 1/WARM_UP of the mail trains the new filter; both filters are compared on the rest
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -41,7 +41,7 @@ Roc = list[tuple[float, float]]
 
 @dataclass(frozen=True)
 class ObservedRate:
-    """A proportion, with an exact interval."""
+    """A proportion with its exact confidence interval."""
 
     count: int
     of: int
@@ -100,15 +100,15 @@ class Audit:
     in_use : InUse or None
         The error rates of the other filter's verdicts; None if its header field has none.
     certificate : Certificate or None
-        The certified threshold for its scores; None with too few messages, and `too_few` has the number needed.
+        The certified threshold for its scores. With too few messages it is None, and `too_few` has the number needed.
     rankings : list of Ranking
-        The other filter and ours, after the first third of the mail.
+        The rankings of the other filter and of the new one, after the first third of the mail.
     ours : Certificate or None
-        The certified threshold of our filter, from the scores before each lesson.
+        The certified threshold of the new filter, from the scores before each lesson.
     anytime : Certificate or None
-        The threshold certified at all times at once, in chronological order; if None, `anytime_too_few` has the reason.
+        The threshold with an anytime certificate, in chronological order; if None, `anytime_too_few` has the reason.
     delivered : Delivered or None
-        The false alarms of its verdicts, with bounds at all times at once.
+        The false alarms of its verdicts, with bounds that hold at all times.
     budgeted : Budgeted or None
         A simulated budget of alarms on its scores; None if the first third of the mail has only one class.
     """
@@ -157,16 +157,16 @@ class Audit:
 
 @dataclass(frozen=True)
 class Delivered:
-    """The false alarms of the other filter's verdicts over time, valid whatever it learnt in the meantime.
+    """The false alarms of the other filter's verdicts over time; the bounds allow for any learning in the meantime.
 
     Attributes
     ----------
     n, alarms : int
-        The number of ham, and of ham called spam.
+        The number of ham messages, and of those flagged.
     lower, upper : float
-        Bounds on the true rate of false alarms, at all times at once.
+        Bounds on the true rate of false alarms that hold at all times.
     points : list of (when, n, alarms, lower, upper)
-        The same over time, at most fifty points.
+        The same quantities over time, at most `POINTS` points.
     """
 
     n: int
@@ -185,11 +185,11 @@ class Budgeted:
     rate, burst : float
         The budget.
     ham, alarms : int
-        The number of ham, and of ham called spam; at most burst + rate n in any stretch of n ham.
+        The number of ham messages, and of those flagged; at most burst + rate n in any n consecutive ham messages.
     recall : float
-        Share of the spam called spam.
+        Share of the spam that was flagged.
     mute : float
-        Share of the mail that arrived while the budget was spent.
+        Share of the mail that arrived while the filter was mute.
     """
 
     rate: float
@@ -201,7 +201,7 @@ class Budgeted:
 
 
 class _Scores(ClassifierMixin, BaseEstimator):
-    """A classifier whose only column is the score."""
+    """A classifier of rows with a single column, the score."""
 
     def fit(self, X: Any, y: Any) -> _Scores:
         """Learn nothing."""
@@ -209,12 +209,12 @@ class _Scores(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the column."""
+        """Return the scores."""
         return np.asarray(X, dtype=np.float64)[:, 0]
 
 
-class _Mails:
-    """Scored messages in a temporary file, since an archive may be larger than memory."""
+class _ScoredMessages:
+    """Scored messages, stored in a temporary file since an archive may be larger than memory."""
 
     def __init__(self, together: MailGroups) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the audit
@@ -257,21 +257,21 @@ def audit(
     Parameters
     ----------
     mails : iterable of (bytes, {"ham", "spam"})
-        Messages and their true labels.
+        Messages and their correct labels.
     by : str
         The header with the score.
     max_fpr, confidence : float
         Parameters of the certified threshold; `confidence` also applies to the intervals.
     threshold : float, optional
-        The score from which the other filter calls mail spam, if its header field doesn't have it.
+        The score at which the other filter flags a message, if its header field doesn't contain it.
     beside : bool, default=True
         Whether a surebayes filter judges and learns the same messages.
     group_by : str, default="near"
-        The messages that count as one; see `surebayes.research.mail_groups.BY`.
+        The grouping of dependent messages; see `surebayes.research.mail_groups.BY`.
     burst : float, default=5
-        The burst of the budget, whose rate is `max_fpr`.
+        The burst of the simulated budget; its rate is `max_fpr`.
     progress : callable, optional
-        Called with the step, the amount done, and the total.
+        Called with the step, the number of messages done, and the total.
 
     Returns
     -------
@@ -280,9 +280,9 @@ def audit(
     Raises
     ------
     BadInput
-        If a class has no message with that header field.
+        If ham or spam has no message with that header field.
     """
-    scored, without = _Mails(MailGroups(group_by)), {"ham": 0, "spam": 0}
+    scored, without = _ScoredMessages(MailGroups(group_by)), {"ham": 0, "spam": 0}
     try:
         for raw, label in mails:
             head = header_block(raw)
@@ -298,7 +298,7 @@ def audit(
 
 
 def _audited(
-    mails: _Mails,
+    mails: _ScoredMessages,
     without: dict[str, int],
     by: str,
     max_fpr: float,
@@ -312,7 +312,7 @@ def _audited(
     scores = np.array([score.score for score in mails.scores])
     order = in_order_of_time(mails.labels, mails.times)
     together = mails.together.groups()
-    found = _in_turn(mails.scores, scores, truth, together, order, by, max_fpr, confidence, threshold, burst)
+    found = _measured(mails.scores, scores, truth, together, order, by, max_fpr, confidence, threshold, burst)
     found = replace(found, without_score=without, delivered=_dated(found.delivered, truth, order, mails.times))
     if not beside:
         return found
@@ -340,27 +340,32 @@ def audit_scores(
     Parameters
     ----------
     scores, positive : sequence of float, of bool
-        The score of each row, and whether it is positive, in chronological order.
+        The score of each row and its correct label (True for positive), in chronological order.
     by : str
         The name of the scores.
     max_fpr, confidence, burst : float
         As in `audit`.
     threshold : float, optional
-        The score from which the classifier calls a row positive; needed for `in_use` and `delivered`.
+        The score at which the classifier flags a row; needed for `in_use` and `delivered`.
     groups : sequence of str, optional
-        The group of each row.
+        The group of each row; by default rows with equal scores form a group.
+
+    Raises
+    ------
+    BadInput
+        If all rows belong to one class.
     """
     given = [HeaderScore(float(score), threshold, None) for score in scores]
     values, truth = np.array([each.score for each in given]), np.array(positive, dtype=bool)
-    for label, there in (("positive", truth), ("negative", ~truth)):
-        if not there.any():
-            raise BadInput(f"An audit needs rows of both classes: there is no {label} one in {by}.")
+    for label, of_label in (("positive", truth), ("negative", ~truth)):
+        if not of_label.any():
+            raise BadInput(f"An audit needs rows of both classes, but {by} has no {label} rows.")
     together = equal_scores(values) if groups is None else checked_groups(groups, len(values))
     order = np.arange(len(values))
-    return _in_turn(given, values, truth, together, order, by, max_fpr, confidence, threshold, burst)
+    return _measured(given, values, truth, together, order, by, max_fpr, confidence, threshold, burst)
 
 
-def _in_turn(
+def _measured(
     given: Sequence[HeaderScore],
     scores: Floats,
     truth: Bools,
@@ -382,8 +387,8 @@ def _in_turn(
     rankings = [ranking_of(by, truth[later], scores[later], alarms)]
     delivered = None
     if in_use is not None:
-        called = np.array(_verdicts(given, threshold), dtype=bool)[order]
-        delivered = _delivered(called[~truth[order]], confidence)
+        flagged = np.array(_verdicts(given, threshold), dtype=bool)[order]
+        delivered = _delivered(flagged[~truth[order]], confidence)
     budgeted = _budgeted(scores[order], truth[order], max_fpr, burst)
     counts = int((~truth).sum()), int(truth.sum())
     return Audit(
@@ -393,7 +398,7 @@ def _in_turn(
 
 
 def _delivered(alarms: Bools, confidence: float) -> Delivered:
-    """Run the audit over the whole sequence."""
+    """Run the running audit over a sequence of verdicts on ham."""
     total = np.cumsum(alarms)
     points: list[tuple[str | None, int, int, float, float]] = []
     for n in np.unique(np.linspace(1, len(alarms), min(POINTS, len(alarms))).astype(int)).tolist():
@@ -406,7 +411,7 @@ def _delivered(alarms: Bools, confidence: float) -> Delivered:
 def _dated(
     delivered: Delivered | None, truth: Bools, order: NDArray[np.intp], times: Sequence[float | None]
 ) -> Delivered | None:
-    """Add the day of each point, if the mail has it."""
+    """Add the day of each point, if its message has a date."""
     if delivered is None:
         return None
     when = [times[mail] for mail in order if not truth[mail]]
@@ -448,7 +453,7 @@ def draw_over_time(report: Audit, path: str) -> None:
         raise ImportError("Drawing pictures needs matplotlib: pip install 'surebayes[plots]'") from error
     suffix = check_picture(path)
     if report.delivered is None:
-        raise BadInput("There is nothing to draw over time without verdicts: give --threshold.")
+        raise BadInput("The header field has no verdicts to draw over time: give --threshold.")
     figure = Figure(figsize=(6.4, 5.2), layout="constrained")
     FigureCanvasAgg(figure)
     above, below = figure.subplots(2, 1, sharex=True)
@@ -493,8 +498,11 @@ def _certified(
 def _check_both(labels: Sequence[str], without: dict[str, int], by: str) -> None:
     for label in ("ham", "spam"):
         if label not in labels:
-            seen = f"none of {without[label]:,} {label} has it" if without[label] else f"there is no {label} at all"
-            raise BadInput(f"An audit needs ham and spam with the header {by}: {seen}. Name another one with --by.")
+            n = without[label]
+            found = f"none of {n:,} {label} messages has it" if n else f"there are no {label} messages"
+            raise BadInput(
+                f"An audit needs ham and spam with the header field {by}, but {found}. Name another field with --by."
+            )
 
 
 def _verdicts(scores: Sequence[HeaderScore], threshold: float | None) -> list[bool | None]:
@@ -506,10 +514,10 @@ def _in_use(scores: Sequence[HeaderScore], truth: Bools, threshold: float | None
     verdicts = _verdicts(scores, threshold)
     if any(verdict is None for verdict in verdicts):
         return None
-    called = np.array(verdicts, dtype=bool)
+    flagged = np.array(verdicts, dtype=bool)
     stated = {each.threshold for each in scores} if threshold is None else {threshold}
-    false, ham = int((called & ~truth).sum()), int((~truth).sum())
-    true_alarms, spam = int((called & truth).sum()), int(truth.sum())
+    false, ham = int((flagged & ~truth).sum()), int((~truth).sum())
+    true_alarms, spam = int((flagged & truth).sum()), int(truth.sum())
     return InUse(
         ObservedRate.of_counts(false, ham, confidence),
         ObservedRate.of_counts(true_alarms, spam, confidence),
@@ -518,9 +526,11 @@ def _in_use(scores: Sequence[HeaderScore], truth: Bools, threshold: float | None
 
 
 def ranking_of(system: str, truth: Bools, scores: Floats, alarms: float | None) -> Ranking:
-    """Measure the recall of scores at low rates, and at the rate of another filter (None if it is unknown)."""
+    """Measure the recall at low false-alarm rates, and at the rate `alarms` of the other filter, if it is known."""
     if truth.all() or not truth.any():
-        raise BadInput("After the first third there is mail of one class only: an audit needs ham and spam throughout.")
+        raise BadInput(
+            "After the first third of the mail only one class is left: an audit needs ham and spam there too."
+        )
     rates = metrics.roc_curve(truth, scores)
     return Ranking(
         system,
@@ -532,7 +542,11 @@ def ranking_of(system: str, truth: Bools, scores: Floats, alarms: float | None) 
 
 
 def in_order_of_time(labels: Sequence[str], times: Sequence[float | None]) -> NDArray[np.intp]:
-    """Sort messages by time; a missing time is that of the neighbour in its class; a class without times is spread."""
+    """Return the order of messages by time.
+
+    A message without a time gets that of its neighbour of the same class; a class without any times is spread evenly
+    over the period.
+    """
     known = [when for when in times if when is not None]
     first, last = (min(known), max(known)) if known else (0.0, 1.0)
     when = np.zeros(len(labels))
@@ -547,7 +561,9 @@ def in_order_of_time(labels: Sequence[str], times: Sequence[float | None]) -> ND
     return np.argsort(when, kind="stable")
 
 
-def _own_scores(mails: _Mails, order: NDArray[np.intp], progress: Callable[[str, int, int | None], None]) -> Floats:
+def _own_scores(
+    mails: _ScoredMessages, order: NDArray[np.intp], progress: Callable[[str, int, int | None], None]
+) -> Floats:
     """Return the scores of a new filter that judges each message before learning it, in chronological order."""
     entries = [trec.IndexLine(mails.labels[i], str(i), "") for i in order]
     scores = np.zeros(len(order))

@@ -1,4 +1,4 @@
-"""Comparison of classifiers as in the papers: splits, measures, tests, wins and losses, ROC at low FP rates.
+"""Comparison of classifiers on the same splits: measures, significance tests, wins, ROC at low FP rates.
 
 >>> from surebayes import MultinomialNB, OpinionPoolNB
 >>> from surebayes.research.compare import compare
@@ -49,21 +49,22 @@ def splits_of(
     order: Any = None,
     random_state: int = 0,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the rows that train and test in each split.
+    """Return the training and test rows of each split.
 
     Parameters
     ----------
     y : array-like
-        Labels; indicator for multi-label data.
+        Labels, or an indicator matrix for multi-label data.
     split : {"holdout", "cv", "time"} or a scikit-learn cross-validator
-        Random hold-outs (stratified for single labels), cross-validation with `repeats` folds, or by time.
+        Random hold-outs (stratified for single labels), cross-validation with `repeats` folds, or splits by time.
     repeats : int
-        The number of hold-outs, folds, or forward folds in time: the last (1 - train_size) of the stream is cut into
-        that many pieces, each tested by a model trained on everything before it.
+        The number of hold-outs, folds or splits by time. Splits by time cut the last (1 - train_size) of the stream
+        into that many pieces; each is tested with a model that was trained on everything before it.
     train_size : float
-        The training share (not in cross-validation).
+        Share of training rows; not used in cross-validation.
     order : array-like, optional
-        The time of each row for split="time"; rows of equal time stay together. By default the rows are in order.
+        The time of each row for split="time"; rows of equal time stay together. By default, rows are in chronological
+        order.
 
     Examples
     --------
@@ -100,7 +101,9 @@ def _by_time(n: int, pieces: int, train_size: float, order: Any) -> list[tuple[n
     cuts = [int(np.searchsorted(when[rows], when[rows[m]], side="left")) if 0 < m < n else int(m) for m in marks]
     splits = [(rows[:low], rows[low:high]) for low, high in pairwise(cuts) if 0 < low < high]
     if not splits:
-        raise ValueError("No split by time is possible: all rows have one time, or train_size leaves none to test.")
+        raise ValueError(
+            "No split by time is possible: all rows have the same time, or train_size leaves no rows to test."
+        )
     return splits
 
 
@@ -117,7 +120,7 @@ class Comparison:
     curves : mapping from classifier to list
         The mean true-positive rate at `FPR` (two classes only).
     random_splits : bool
-        Whether splits are random, as the corrected resampled t-test assumes; by time they are not.
+        Whether the splits are random, as the corrected resampled t-test assumes; splits by time are not.
     """
 
     values: Mapping[str, Mapping[str, np.ndarray]]
@@ -127,7 +130,7 @@ class Comparison:
 
     @property
     def names(self) -> list[str]:
-        """The classifiers."""
+        """Names of the classifiers."""
         return list(next(iter(self.values.values())))
 
     def mean(self, measure: str) -> dict[str, float]:
@@ -150,7 +153,7 @@ class Comparison:
         return won
 
     def result(self) -> Result:
-        """Return everything as tables and plots, in the format of the papers' reproductions."""
+        """Return all measures as tables and plots, in the format of the reproduced papers."""
         records = [
             PublishedFigure("", "comparison", "mean over splits", name, measure, None, value, self._setting())
             for measure in self.values
@@ -215,25 +218,25 @@ def compare(
     Parameters
     ----------
     estimators : mapping from str to estimator, or sequence of estimators
-        Classifiers of surebayes or scikit-learn, or pipelines; each is cloned for every split. In a sequence, each is
-        named by its repr.
+        Classifiers of surebayes or scikit-learn, or pipelines. They are cloned for every split. Those in a sequence
+        are named by their repr.
     X : array-like, sparse matrix or list of texts
         The input of the classifiers.
     y : array-like
-        Labels, or an indicator for multi-label data.
+        Labels, or an indicator matrix for multi-label data.
     split, repeats, train_size, order, random_state
         See `splits_of`.
     pos_label : label, default=None
-        The positive class of two; by default the larger in sorted order.
+        The positive class of two; by default the second in sorted order.
     jobs : int, default=1
-        Processes.
+        Number of processes.
     progress : callable, optional
         Called as progress(what, done, total).
 
     Returns
     -------
     Comparison
-        Values of all measures, tests, wins and losses, ROC curves.
+        The values of all measures, with methods for significance tests, wins and reports.
 
     Examples
     --------
@@ -266,9 +269,9 @@ def compare(
 
 
 def named(estimators: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
-    """Name the estimators of a sequence by their repr, on one line; equal ones are numbered."""
+    """Name the estimators of a sequence by their repr on one line, numbering duplicates."""
     if not estimators:
-        raise ValueError("No classifier to compare: give at least one by name.")
+        raise ValueError("There is no classifier to compare: give at least one.")
     if isinstance(estimators, Mapping):
         return estimators
     by_name: dict[str, Any] = {}
@@ -280,7 +283,7 @@ def named(estimators: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
 
 
 def _is_forward(chosen: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
-    """Whether every split of a cross-validator tests only on rows after those it trains on."""
+    """Whether all test rows come after all training rows, in every split."""
     return all(len(train) and len(test) and train.max() < test.min() for train, test in chosen)
 
 
@@ -294,7 +297,7 @@ def _called(calls: list[tuple[Any, ...]], jobs: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _ScoredLabels:
-    """Labels, and the scored classes: the positive one of two, else each."""
+    """Labels, and the classes to score: the positive class of two, else every class."""
 
     y: Any
     kind: str
@@ -323,7 +326,7 @@ class _ScoredLabels:
 
 
 def _measure(model: Any, X: Any, target: _ScoredLabels, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
-    """Train and test once."""
+    """Train and test once; return the measures and the ROC curve."""
     model.fit(_safe_indexing(X, train), target.y[train])
     rows, truth = _safe_indexing(X, test), target.members(test)
     predicted, y = np.asarray(model.predict(rows)), target.y[test]
@@ -331,9 +334,9 @@ def _measure(model: Any, X: Any, target: _ScoredLabels, train: np.ndarray, test:
     if target.kind != "multilabel":
         values["accuracy"] = float((predicted == y).mean())
     if target.kind == "binary":
-        called = predicted == target.positive
+        flagged = predicted == target.positive
         actual = truth[:, 0]
-        wrong = [float((called != actual)[actual == side].mean()) for side in (False, True)]
+        wrong = [float((flagged != actual)[actual == side].mean()) for side in (False, True)]
         values["lam_percent"] = metrics.lam_percent(*wrong)
     scores = _scores(model, rows, target)
     curve = None
@@ -348,7 +351,7 @@ def _measure(model: Any, X: Any, target: _ScoredLabels, train: np.ndarray, test:
 
 
 def _scores(model: Any, rows: Any, target: _ScoredLabels) -> np.ndarray | None:
-    """Score rows, one column for each scored class; None if the classifier doesn't score all of them."""
+    """Return the scores of rows, one column per scored class; None if the classifier doesn't score all of them."""
     if hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(rows), float)
     elif hasattr(model, "predict_proba"):

@@ -1,4 +1,4 @@
-"""Comparisons on documents: preprocessing for each classifier, and times of messages."""
+"""Comparison of classifiers on documents, with preprocessing for each classifier and splits by time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MEASURES = ("micro_f1", "macro_f1", "accuracy", "lam_percent", *RANKING)
 
 
 class PlainText(TransformerMixin, BaseEstimator):
-    r"""Transformer of messages to readable text: subject and body; plain texts pass unchanged.
+    r"""Transformer of messages to their text, subject and body; plain texts are unchanged.
 
     Parameters
     ----------
@@ -74,13 +74,13 @@ def _text(document: bytes | str) -> str:
 
 
 def steps_of(text: str, reader: str = "mail") -> Any:
-    """Build a classifier of documents from its name; " + " puts steps before it.
+    """Build a classifier of documents from its name, optionally with preceding steps, separated by " + ".
 
     Parameters
     ----------
     text : str
-        Classifier in the syntax of `named_classifiers.classifier_of`, perhaps after transformers of counts. `ViewPool`
-        reads documents itself; all remaining classifiers get counts of words.
+        Classifier in the syntax of `named_classifiers.classifier_of`, optionally after transformers of counts.
+        `ViewPool` reads documents itself; all remaining classifiers get counts of words.
     reader : {"mail", "text"}
         Kind of the documents.
 
@@ -104,7 +104,7 @@ def times_of(documents: Sequence[Any], names: Sequence[str]) -> list[int]:
         raw = document if isinstance(document, bytes) else document.encode("utf-8", "surrogatepass")
         when = received(raw)
         if when is None:
-            raise BadInput(f"{name} has no time (no Received or Date field): it can't be split by time.")
+            raise BadInput(f"{name} has no Received or Date field with a time, which splits by time need.")
         times.append(when)
     return times
 
@@ -124,8 +124,8 @@ def compare_documents(
     documents : sequence of bytes or str
         Messages or texts.
     labels : sequence of str, or of sequences of str
-        Labels of the documents: one each, or any number each. With any number, a single-label classifier is repeated
-        for each label.
+        One label per document, or a sequence of labels per document. In the latter case, a single-label classifier
+        is fitted once per label.
     classifiers : sequence of str, optional
         Names in the syntax of `steps_of`.
     reader : {"mail", "text"}
@@ -159,7 +159,7 @@ def _indicator(labels: Sequence[str | Sequence[str]]) -> Any:
 
 
 class _EachLabel(OneVsRestClassifier):
-    """One classifier for each label; a rare label missing from a split's training rows causes no warning."""
+    """One classifier per label, without the warning about rare labels that are missing from the training rows."""
 
     def fit(self, X: Any, y: Any, **parameters: Any) -> _EachLabel:
         with warnings.catch_warnings():
@@ -169,7 +169,7 @@ class _EachLabel(OneVsRestClassifier):
 
 
 def _for_each_label(steps: Any) -> Any:
-    """Return a classifier of several labels; a single-label one is repeated for each label."""
+    """Return a multi-label classifier; a single-label one is fitted once per label."""
     from sklearn.utils import get_tags
 
     last = steps[-1] if hasattr(steps, "steps") else steps

@@ -1,4 +1,4 @@
-"""Curves of classifiers: performance by training size, and by the share of wrong labels.
+"""Learning curves and noise curves: performance against training size and against the share of wrong labels.
 
 >>> from surebayes import MultinomialNB, OpinionPoolNB
 >>> from surebayes.research.curves import learning_curve
@@ -50,7 +50,7 @@ class Curve:
 
     @property
     def names(self) -> list[str]:
-        """The classifiers."""
+        """Names of the classifiers."""
         return self.comparisons[0].names
 
     @property
@@ -60,12 +60,12 @@ class Curve:
         return [measure for measure in first if all(measure in other for other in others)]
 
     def mean(self, measure: str) -> dict[str, list[float]]:
-        """Return each classifier's mean of a measure, point by point."""
+        """Return each classifier's mean of a measure at every point."""
         means = [comparison.mean(measure) for comparison in self.comparisons]
         return {name: [mean[name] for mean in means] for name in self.names}
 
     def result(self) -> Result:
-        """Return everything as tables and plots."""
+        """Return all measures as tables and plots."""
         records = [
             PublishedFigure("", "curve", measure, name, f"{self.label} {point:g}", None, value)
             for measure in self.measures
@@ -119,8 +119,8 @@ def learning_curve(
     estimators, X, y, split, repeats, train_size, order, random_state
         As in `compare`.
     shares : sequence of float
-        Shares of the training rows; a smaller share is a subset of every larger one. In splits by time the latest rows
-        are used.
+        Shares of the training rows, each above 0 and at most 1. Smaller shares are subsets of larger ones. Splits by
+        time use the latest rows.
     progress : callable, optional
         Called as progress(what, done, total).
     **options
@@ -138,7 +138,9 @@ def learning_curve(
     runs = len(classifiers) * len(chosen)
     comparisons = []
     for k, share in enumerate(sorted(shares)):
-        fixed = _Fixed([(drawn(train, y, share, random_state + i), test) for i, (train, test) in enumerate(chosen)])
+        fixed = _FixedSplits(
+            [(drawn(train, y, share, random_state + i), test) for i, (train, test) in enumerate(chosen)]
+        )
         comparisons.append(
             compare(classifiers, X, y, split=fixed, progress=_after(progress, k, len(shares), runs), **options)
         )
@@ -162,7 +164,7 @@ def noise_curve(
     estimators, X, y, random_state
         As in `compare`.
     shares : sequence of float
-        Shares of wrong training labels.
+        Shares of training labels to corrupt, each from 0 to below 1.
     progress : callable, optional
         Called as progress(what, done, total).
     **options
@@ -192,25 +194,25 @@ def noise_curve(
 
 
 def _after(progress: Progress | None, k: int, points: int, runs: int) -> Progress | None:
-    """Return a callback that reports the runs of the k-th point as part of all runs."""
+    """Return a callback that reports progress within the k-th point as progress over all points."""
     if progress is None:
         return None
     return lambda what, done, total: progress(what, k * runs + done, points * runs)
 
 
 @dataclass(frozen=True, slots=True)
-class _Fixed:
-    """A cross-validator with given splits."""
+class _FixedSplits:
+    """A cross-validator with predetermined splits."""
 
     chosen: list[tuple[np.ndarray, np.ndarray]]
 
     def split(self, X: Any, y: Any = None) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return them."""
+        """Return the splits."""
         return self.chosen
 
 
 def _at_random(train: np.ndarray, y: Any, share: float, seed: int) -> np.ndarray:
-    """Return a share of the training rows, with at least two of each class, so that every classifier can be fitted."""
+    """Return a random share of the training rows, with at least two rows of each class."""
     shuffled = np.random.default_rng(seed).permutation(train)
     count = max(2, round(share * len(train)))
     if getattr(y, "ndim", 1) == 2:
@@ -259,12 +261,12 @@ class _Mislabelled(ClassifierMixin, BaseEstimator):
         return labels
 
     def predict(self, X: Any) -> Any:
-        """Predict."""
+        """Predict labels."""
         return self.fitted_.predict(X)
 
     @available_if(_delegates("decision_function"))
     def decision_function(self, X: Any) -> Any:
-        """Score."""
+        """Return scores."""
         return self.fitted_.decision_function(X)
 
     @available_if(_delegates("predict_proba"))

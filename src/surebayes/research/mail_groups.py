@@ -1,4 +1,4 @@
-"""Groups of dependent messages: copies, near copies, a thread, a sender."""
+"""Groups of dependent messages, such as copies, near copies, threads and all messages of a sender."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from surebayes.guarantees.near_copies import Fingerprint, fingerprint, near_equa
 from surebayes.mail.message import Message, fingerprint_of, read_message
 
 BY = ("mail", "copies", "near", "thread", "sender")
-"""Criteria: each message; equal text; nearly equal text; also a thread; a sender."""
-_RUN, _FEWEST = 4, 8
+"""Grouping criteria: none, equal text, nearly equal text, also by thread, also by sender."""
+_RUN_WORDS, _MIN_RUNS = 4, 8
 _WORD = re.compile(r"\w+")
 _ID = re.compile(r"<([^<>\s]+)>")
 _ADDRESS = re.compile(r"[^\s<>\"]+@[^\s<>\"]+")
 
 
 class MailGroups:
-    r"""Groups of messages, found while reading; a few hundred bytes are kept per message.
+    r"""Incremental grouping of messages; it stores a few hundred bytes per message.
 
     Parameters
     ----------
@@ -52,14 +52,14 @@ class MailGroups:
             self._fingerprints.append(None if runs is None else fingerprint(runs))
 
     def add_all(self, mails: Sequence[bytes]) -> MailGroups:
-        """Add messages, and return self."""
+        """Add messages and return self."""
         for raw in mails:
             self.add(raw)
         return self
 
     def _keys_of(self, message: Message) -> list[Hashable]:
         text = f"{message.subject}\n{message.text}"
-        keys: list[Hashable] = [("text", fingerprint_of(text))] if len(text) > _FEWEST * _RUN else []
+        keys: list[Hashable] = [("text", fingerprint_of(text))] if len(text) > _MIN_RUNS * _RUN_WORDS else []
         if self.by == "thread":
             keys += [("id", name) for name in thread_of(message)]
         elif self.by == "sender" and (sender := sender_of(message)):
@@ -75,7 +75,7 @@ class MailGroups:
 
 
 def connected(keys: Sequence[Sequence[Hashable]]) -> Groups:
-    """Give the same number to items that share a key, directly or through further items.
+    """Return group numbers; items that share a key, directly or through further items, get the same number.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def connected(keys: Sequence[Sequence[Hashable]]) -> Groups:
 
 
 def runs_of_words(text: str) -> NDArray[np.uint32] | None:
-    """Return hashes of the distinct runs of four words of a text; None for a text too short to be distinctive.
+    """Return hashes of a text's distinct runs of four words; None if the text is too short to be distinctive.
 
     Examples
     --------
@@ -107,12 +107,15 @@ def runs_of_words(text: str) -> NDArray[np.uint32] | None:
     (11, None)
     """
     words = _WORD.findall(text.lower())
-    runs = {crc32(" ".join(words[i : i + _RUN]).encode("utf-8", "replace")) for i in range(len(words) - _RUN + 1)}
-    return np.fromiter(sorted(runs), np.uint32) if len(runs) >= _FEWEST else None
+    runs = {
+        crc32(" ".join(words[i : i + _RUN_WORDS]).encode("utf-8", "replace"))
+        for i in range(len(words) - _RUN_WORDS + 1)
+    }
+    return np.fromiter(sorted(runs), np.uint32) if len(runs) >= _MIN_RUNS else None
 
 
 def thread_of(message: Message) -> list[str]:
-    r"""Return the Message-IDs in a message: its own, and those of the messages it answers.
+    r"""Return the Message-ID of a message, followed by those of the messages that it answers.
 
     Examples
     --------
@@ -124,7 +127,7 @@ def thread_of(message: Message) -> list[str]:
 
 
 def sender_of(message: Message) -> str:
-    r"""Return the address of a message's author; "" without one.
+    r"""Return the address in a message's From field; "" if there is none.
 
     Examples
     --------

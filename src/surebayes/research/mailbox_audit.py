@@ -1,10 +1,10 @@
-"""Audit of a mailbox: the verdicts of a simulated filter, compared with the other filter.
+"""Audit of a mailbox: the verdicts of a simulated filter, compared with those of the other filter.
 
 The mail is cut into blocks in chronological order. For each block a new filter is trained on all mail before it and
 judges the block. The first block only trains. The threshold comes from the scores that earlier blocks got before their
-labels were used, by the rule of `calibrate` (:mod:`surebayes.guarantees.prequential`), so the second block only gives
-the first threshold; from the third on verdicts count. No verdict depends on its own message or a later one, and the
-running audit bounds both filters' mean error rates, through all of their lessons.
+labels were used, by the rule of `calibrate` (:mod:`surebayes.guarantees.prequential`), so the second block only sets
+the first threshold, and verdicts count from the third block on. No verdict depends on the label of its message or on
+later messages. The running audit bounds the mean error rates of both filters while they learn.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from surebayes.research.audit import Ranking, in_order_of_time, ranking_of
 from surebayes.research.mail_groups import MailGroups
 
 KNOWN_HEADERS = ("X-Spam-Status", "X-Spamd-Result", "X-Bogosity", "X-Spam-Score")
-"""Header fields with verdicts of other filters, in the order of the search."""
-FEWEST = 20
-"""The least number of good messages, and of spam, before the first judged block."""
+"""Header fields with verdicts of the other filter, in the order of preference."""
+MIN_PER_CLASS = 20
+"""Minimum number of good messages, and of spam messages, before the first judged block."""
 _CANDIDATES = 10
-"""Mistakes kept for each one that is listed, since near copies are listed once."""
-_EARLIEST = 315532800.0  # 1980; fields with an earlier or a future time are wrong
+"""Number of mistakes kept per listed mistake, since near copies are listed once."""
+_EARLIEST = 315532800.0  # 1980; earlier and future times are treated as wrong
 _TAG = re.compile(
     rb"^(subject:[ \t]*)"
     rb"(?:\*+[ \t]*spam[?!:. 0-9()/_-]*\*+|\[\**[ \t]*spam[?!:. 0-9()/_*-]*\]|\{spam[?!. 0-9]*\})[ \t]*",
@@ -53,7 +53,7 @@ def cleaned(raw: bytes, is_called_spam: bool | None) -> bytes:
     r"""Return a message without the marks of the other filter and of mail programs.
 
     Marks are flags in header fields, a tag such as ``[SPAM]`` before the subject, and SpamAssassin's report around the
-    original message. Left in, they would give the label away. Header fields of filters are ignored by every reader.
+    original message. They would reveal the label. Header fields of filters need no removal: no reader uses them.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def cleaned(raw: bytes, is_called_spam: bool | None) -> bytes:
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of one kind, with bounds on their mean rate at all times at once."""
+    """Errors of one kind, with bounds on their mean rate that hold at all times."""
 
     count: int
     of: int
@@ -82,7 +82,7 @@ class Errors:
 
     @classmethod
     def of_counts(cls, count: int, of: int, confidence: float) -> Errors:
-        """Compute the bounds."""
+        """Create errors from counts and compute the bounds."""
         audit = AlarmAudit.of_counts(of, count, confidence)
         return cls(count, of, audit.lower, audit.upper)
 
@@ -97,9 +97,9 @@ class FilterErrors:
 
 @dataclass
 class Block:
-    """One judged block: its days, its messages, and the errors of both filters on it.
+    """One judged block, with its period, its messages, and the errors of both filters.
 
-    `present` counts the errors of the other filter among `compared` messages with a verdict of it.
+    Fields starting with `present_` count the errors of the other filter on the `compared` messages with its verdict.
     """
 
     number: int
@@ -118,7 +118,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong verdict, with the message it was given on and the number of near copies with the same fate."""
+    """A wrong verdict, its message, and the number of near copies that were misjudged too."""
 
     file: str
     folder: str
@@ -139,27 +139,28 @@ class MailboxAudit:
     Attributes
     ----------
     folders : list of dict
-        Each folder with its label (None if it is left out).
+        The name and the label of each folder; the label is None if the folder was left out.
     ham, spam : int
-        Messages with a label.
+        Numbers of labelled messages.
     unread : int
-        Good messages that no one has opened; only their folder supports their label.
+        Good messages that were never opened; the only evidence for their label is their folder.
     left_out : dict
-        Messages that do not count, by the reason.
+        Numbers of messages that were left out, by reason.
     headers : dict
-        The number of messages with a verdict of the other filter, by its header field.
+        Numbers of messages with a verdict of the other filter, by header field.
     blocks : list of Block
         The judged blocks, in chronological order.
     planned : int
-        The number of blocks to judge; more than there are after an interruption.
+        The number of blocks to judge; larger than ``len(blocks)`` after an interruption.
     ours, ours_compared, present : FilterErrors or None
-        The filter's errors on all counted messages, on those with a verdict of the other filter, and the latter's.
+        The new filter's errors on all counted messages, its errors on messages with a verdict of the other filter,
+        and the errors of the other filter.
     both : dict
-        Of the compared messages: how many each filter calls spam, by correct label.
+        Numbers of compared messages flagged by both, one or neither filter, by correct label.
     rankings : list of Ranking
-        Recall at low false-alarm rates of both filters on the compared messages, or of this one on all.
+        Recall of both filters at low false-alarm rates on the compared messages, or of the new filter on all messages.
     false_alarms, misses : list of Mistake
-        The worst ones.
+        The worst mistakes of each kind.
     """
 
     folders: list[dict[str, Any]]
@@ -182,13 +183,13 @@ class MailboxAudit:
     interrupted: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but blocks, lists of mistakes and curves as plain values."""
+        """Return everything except blocks, lists of mistakes and curves as plain values."""
         sides = {name: _plain(getattr(self, name)) for name in ("ours", "ours_compared", "present")}
-        plain = {name: value for name, value in vars(self).items() if name not in _APART}
+        plain = {name: value for name, value in vars(self).items() if name not in _NOT_PLAIN}
         return {**plain, **sides, "rankings": [each.to_dict() for each in self.rankings]}
 
 
-_APART = ("blocks", "false_alarms", "misses", "rankings", "ours", "ours_compared", "present")
+_NOT_PLAIN = ("blocks", "false_alarms", "misses", "rankings", "ours", "ours_compared", "present")
 
 
 def _plain(side: FilterErrors | None) -> dict[str, Any] | None:
@@ -201,7 +202,7 @@ class _Cleaned(NamedTuple):
 
 
 class _Mailbox:
-    """The messages of a store that count, in chronological order, without copies."""
+    """The distinct messages of a store, in chronological order, with the verdicts of the other filter."""
 
     def __init__(self, store: MailStore, by: str | None, threshold: float | None, progress: Progress) -> None:
         self.store, self.by, self.threshold = store, by, threshold
@@ -220,8 +221,8 @@ class _Mailbox:
             progress("reading", done, max(total, done))
             head = header_block(raw)
             name, theirs = self._verdict(head)
-            called = None if theirs is None else theirs.verdict
-            fingerprint = bytes.fromhex(read_message(cleaned(raw, called)).fingerprint)
+            flagged = None if theirs is None else theirs.verdict
+            fingerprint = bytes.fromhex(read_message(cleaned(raw, flagged)).fingerprint)
             when = arrival(head)
             if when is None or not _EARLIEST < when < latest:
                 when = self.store.delivered(message)
@@ -256,7 +257,7 @@ class _Mailbox:
             self.headers[name] += 1
 
     def _drop(self, places: set[int]) -> None:
-        """Leave out messages whose copies have different labels."""
+        """Leave out messages with contradictory labels."""
         if not places:
             return
         self.store.left_out["in folders of both labels"] += len(places)
@@ -269,7 +270,7 @@ class _Mailbox:
         return [message.label for message in self.messages]
 
     def documents(self, places: np.ndarray) -> Iterator[_Cleaned]:
-        """Yield messages as a filter gets them, without messages deleted in the meantime."""
+        """Yield cleaned messages, except those deleted in the meantime."""
         for place in places.tolist():
             raw = self.store.read(self.messages[place])
             if raw is None:
@@ -297,15 +298,15 @@ def audit_mailbox(
     store : MailStore
         The mail, with its labels.
     by : str, optional
-        The header field of the other filter; by default the first of the known ones in each message.
+        The header field of the other filter; by default the first field of `KNOWN_HEADERS` in each message.
     threshold : float, optional
-        The score from which that filter calls mail spam, if its field has no verdict.
+        The score at which that filter flags a message, if its field has no verdict.
     max_fpr, confidence : float
-        The rate of false alarms that the threshold is chosen for, and the confidence of that choice and of all bounds.
+        The rate of false alarms to choose the threshold for, and the confidence of the threshold and of all bounds.
     blocks : int, default=10
         The number of blocks, at least 3.
     worst : int, default=20
-        The number of false alarms and of misses to list.
+        The maximum number of false alarms, and of misses, to list.
     judged : callable, optional
         Called with each block as soon as it is judged.
     progress : callable, optional
@@ -314,21 +315,24 @@ def audit_mailbox(
     Returns
     -------
     MailboxAudit
-        After KeyboardInterrupt that of the blocks judged so far, with `interrupted`.
+        The result; after KeyboardInterrupt, that of the blocks judged so far, with `interrupted` set.
 
     Raises
     ------
     BadInput
-        With too little mail of one label before the third block, or after it.
+        If there is too little mail of one label before or after the start of the third block.
     """
     if blocks < 3:
-        raise ValueError(f"blocks must be at least 3: one trains, one sets the threshold. Got {blocks!r}.")
+        raise ValueError(
+            f"blocks must be at least 3, since the first only trains and the second only sets the threshold. "
+            f"Got {blocks!r}."
+        )
     mailbox = _Mailbox(store, by, threshold, progress)
     return _CrossFit(mailbox, max_fpr, confidence, blocks, worst, progress).run(judged)
 
 
 class _CrossFit:
-    """The judging of a mailbox, block by block."""
+    """Evaluation of a mailbox, block by block."""
 
     def __init__(
         self, mailbox: _Mailbox, max_fpr: float, confidence: float, blocks: int, worst: int, progress: Progress
@@ -349,28 +353,28 @@ class _CrossFit:
         self.report = MailboxAudit(folders, ham, spam, unread, {}, headers, max_fpr, confidence, planned)
 
     def _cut(self, blocks: int) -> list[int]:
-        """Return the ends of the blocks; the first has enough mail of both labels to train on."""
+        """Return the ends of the blocks; the first block has enough mail of both labels for training."""
         in_order = self.spam[self.order]
         n, first = len(in_order), len(in_order) // blocks
         for kind, of_kind in (("spam", in_order), ("good mail", ~in_order)):
             places = np.flatnonzero(of_kind)
-            if len(places) < 3 * FEWEST:
+            if len(places) < 3 * MIN_PER_CLASS:
                 raise BadInput(
                     f"{self.mailbox.store.path} has {len(places):,} messages of {kind}; an audit needs at least "
-                    f"{3 * FEWEST}. Name more spam folders with --junk."
+                    f"{3 * MIN_PER_CLASS}. Name more spam folders with --junk."
                 )
-            first = max(first, int(places[FEWEST - 1]) + 1)
+            first = max(first, int(places[MIN_PER_CLASS - 1]) + 1)
         ends: list[int] = np.unique(np.linspace(first, n, blocks).astype(int)).tolist()
         later = in_order[ends[1] :] if len(ends) > 2 else in_order[:0]
         if len(later) == 0 or later.all() or not later.any():
             raise BadInput(
-                f"{self.mailbox.store.path} has no stretch of time with mail of both labels after enough to train on: "
-                f"its spam and its good mail are of different times."
+                f"{self.mailbox.store.path} has no period with both spam and good mail after the messages needed for "
+                f"training: its spam and its good mail are from different times."
             )
         return ends
 
     def run(self, judged: Callable[[Block], None]) -> MailboxAudit:
-        """Judge all blocks, and summarise the judged ones."""
+        """Judge all blocks and return the report."""
         with tempfile.TemporaryDirectory(prefix="surebayes-") as folder:
             try:
                 for number in range(1, len(self.ends)):
@@ -383,11 +387,11 @@ class _CrossFit:
                 if not self.report.blocks:
                     raise
                 self.report.interrupted = True
-        self._sum_up()
+        self._complete_report()
         return self.report
 
     def _judge(self, number: int, folder: str) -> Block:
-        """Train on everything before a block, judge the block, and count its verdicts from the third block on."""
+        """Train a filter on all mail before a block, and judge the block."""
         from surebayes.filter.bulk_judging import judging
         from surebayes.filter.filter import Filter
         from surebayes.filter.model import WithoutTerms
@@ -414,7 +418,7 @@ class _CrossFit:
         return self._counted(number, places, scores, at)
 
     def _counted(self, number: int, places: np.ndarray, scores: list[tuple[int, float]], at: float) -> Block:
-        """Count the verdicts of a block; only then learn its scores for the next threshold."""
+        """Count the verdicts of a block, then use its scores for the next threshold."""
         days = [_day(self.mailbox.times[place]) for place in (places[0], places[-1])]
         block = Block(number + 1, days[0], days[1], self.ends[number - 1])
         block.threshold = at if math.isfinite(at) else None
@@ -437,7 +441,7 @@ class _CrossFit:
         return block
 
     def _keep(self, is_spam: bool, place: int, score: float, at: float) -> None:
-        """Keep a mistake if it is among the worst: the highest good ones, the lowest spam."""
+        """Keep a mistake if it is among the worst: good mail with the highest scores, spam with the lowest."""
         kept = self.lowest[is_spam]
         heapq.heappush(kept, (-score if is_spam else score, place, at))
         if len(kept) > self.worst * _CANDIDATES:
@@ -445,7 +449,7 @@ class _CrossFit:
 
     # ---- the report
 
-    def _sum_up(self) -> None:
+    def _complete_report(self) -> None:
         report, mailbox = self.report, self.mailbox
         theirs = np.array([verdict is not None for verdict in mailbox.present], bool)
         their_calls = np.array([verdict is True for verdict in mailbox.present], bool)
@@ -475,7 +479,7 @@ class _CrossFit:
         )
 
     def _rankings(self, compared: np.ndarray) -> list[Ranking]:
-        """Return recall at low rates for both filters, where one field holds comparable scores."""
+        """Return the rankings of both filters, or of the new one if the other's scores come from several fields."""
         alone = len(self.mailbox.headers) == 1 and bool(compared.any())
         for among in [compared] * alone + [self.counted]:
             here = np.flatnonzero(among)
@@ -489,7 +493,7 @@ class _CrossFit:
         return []
 
     def _mistakes(self, is_spam: bool) -> list[Mistake]:
-        """Return the worst mistakes, near copies as one."""
+        """Return the worst mistakes, merging near copies."""
         together, found = MailGroups("near"), list[Mistake]()
         for _, place, at in sorted(self.lowest[is_spam], reverse=True):
             message, store = self.mailbox.messages[place], self.mailbox.store
@@ -525,7 +529,7 @@ def _day(when: float | None) -> str | None:
 
 
 def draw_blocks(report: MailboxAudit, path: str) -> None:
-    """Draw the errors of both filters over time into a PNG, SVG or PDF file; needs the extra ``plots``."""
+    """Plot the errors of both filters over time to a PNG, SVG or PDF file; needs the extra ``plots``."""
     from surebayes.filter.evaluation import check_picture
 
     try:

@@ -1,4 +1,4 @@
-"""Classifiers by name: of surebayes, of scikit-learn, or of a user's module."""
+"""Construction of classifiers from names: classes of surebayes, scikit-learn or a user's module."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ from typing import Any
 __all__ = ["classifier_of"]
 
 SOURCES = ("surebayes", "sklearn")
-"""Packages of dotted names; importing any other module needs a colon, MODULE:NAME."""
-_OWN = re.compile(r"\s*([A-Za-z_][\w.]*):([A-Za-z_].*)", re.DOTALL)
+"""Packages allowed in dotted names; classes of any other module are written MODULE:NAME."""
+_USER_CLASS = re.compile(r"\s*([A-Za-z_][\w.]*):([A-Za-z_].*)", re.DOTALL)
 
 
 def classifier_of(text: str) -> Any:
-    """Build a classifier from its name and settings; settings are literals.
+    """Build a classifier from its name and settings; the settings must be literals.
 
     Parameters
     ----------
     text : str
-        A name of surebayes, the full name of a scikit-learn class, or MODULE:NAME of any other class (searched in the
-        current folder too); with or without settings.
+        A class of surebayes, the full name of a scikit-learn class, or MODULE:NAME for any other class (the current
+        folder is searched too), optionally followed by settings in parentheses.
+
+    Raises
+    ------
+    ValueError
+        If the text is malformed, or names no classifier, or its settings are invalid.
 
     Examples
     --------
@@ -35,10 +40,10 @@ def classifier_of(text: str) -> Any:
     >>> classifier_of("sklearn.naive_bayes:ComplementNB(alpha=0.1)")
     ComplementNB(alpha=0.1)
     """
-    foreign = _OWN.fullmatch(text)
-    name, settings = _parsed(foreign[2] if foreign else text, text)
-    if foreign:
-        module, attribute = foreign[1], name
+    user_class = _USER_CLASS.fullmatch(text)
+    name, settings = _parsed(user_class[2] if user_class else text, text)
+    if user_class:
+        module, attribute = user_class[1], name
     else:
         module, _, attribute = name.rpartition(".")
         module = module or "surebayes"
@@ -46,7 +51,7 @@ def classifier_of(text: str) -> Any:
             raise ValueError(
                 f"A classifier must come from {' or '.join(SOURCES)}, or be written MODULE:NAME. Got {name!r}."
             )
-    factory = _imported(module, attribute, foreign is not None)
+    factory = _imported(module, attribute, user_class is not None)
     if not (isinstance(factory, type) and hasattr(factory, "fit")):
         raise ValueError(f"{name!r} is not a classifier.")
     try:
@@ -69,18 +74,18 @@ def _parsed(text: str, whole: str) -> tuple[str, dict[str, Any]]:
 
 
 def _value(pair: ast.keyword) -> Any:
-    """Return the value of a setting; raise ValueError for a text without quotes, which the shell removes."""
+    """Return the value of a setting; raise ValueError for a string without quotes, which shells remove."""
     try:
         return ast.literal_eval(pair.value)
     except ValueError:
         if isinstance(pair.value, ast.Name):
-            raise ValueError(f'a text needs quotes: {pair.arg}="{pair.value.id}"') from None
+            raise ValueError(f'a string needs quotes: {pair.arg}="{pair.value.id}"') from None
         raise
 
 
-def _imported(module: str, attribute: str, foreign: bool) -> Any:
+def _imported(module: str, attribute: str, from_user: bool) -> Any:
     folder = os.getcwd()
-    added = foreign and folder not in sys.path
+    added = from_user and folder not in sys.path
     if added:
         sys.path.insert(0, folder)
     try:
@@ -89,11 +94,11 @@ def _imported(module: str, attribute: str, foreign: bool) -> Any:
             part_of = getattr(part_of, part)
         return part_of
     except ImportError as error:
-        missing = f"There is no {attribute!r} in {module}" if not foreign else f"{module} can't be imported: {error}"
+        missing = f"There is no {attribute!r} in {module}" if not from_user else f"{module} can't be imported: {error}"
         raise ValueError(f"{missing}.") from None
     except AttributeError:
         raise ValueError(f"There is no {attribute!r} in {module}.") from None
     except Exception as error:
-        if not foreign:
+        if not from_user:
             raise
         raise ValueError(f"{module} can't be imported: {type(error).__name__}: {error}.") from error

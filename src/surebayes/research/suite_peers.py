@@ -1,4 +1,4 @@
-"""Systems of the suites, each with the settings to choose from on training documents."""
+"""Peers in the suites, each with a grid of settings to choose from on training documents."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ Peer = Callable[["Batch", BoolArray, Any], tuple[FloatArray, str]]
 
 N_GRAM_COLUMNS = 2**24
 MAX_BYTES = 50_000
-"""Bytes of a document for linear models on byte n-grams, which gain from more, unlike the pool's views."""
+"""Maximum number of bytes of a document for linear models on byte n-grams, which profit from longer texts."""
 _CHUNK = 2000
 
 
 @dataclass(slots=True)
 class Batch:
-    """Training and test documents; `labels` are those of training, `truth` those of the test.
+    """Training and test documents; `labels` are for training, `truth` are the labels of the test documents.
 
-    Derived data (texts, rows) are cached, with their CPU time: a second run on other labels
-    reuses them, but is charged for them.
+    Derived data (texts, rows) are cached together with their CPU time: a second run with other labels reuses them,
+    but their time is added to its own.
     """
 
     train: list[Any]
@@ -53,42 +53,42 @@ class Batch:
     test: list[Any]
     truth: BoolArray
     mail: bool
-    classes: Any = None  # labels of more than two classes; `labels` sets one against the rest
-    one_of_many: bool = False  # whether other batches have the same documents, with another class against the rest
+    classes: Any = None  # labels of more than two classes; `labels` marks one of them
+    one_of_many: bool = False  # whether further batches have the same documents and mark other classes
     made: dict[Any, tuple[Any, float]] = field(default_factory=dict)
-    charged: float = 0.0  # CPU that `made` has saved this batch
+    charged: float = 0.0  # CPU seconds of cached data that this batch reused
 
     @classmethod
     def of(cls, documents: list[Any], y: BoolArray, n: int) -> Batch:
-        """Split documents: the first n are for training."""
+        """Split documents after the first n, which are for training."""
         return cls(documents[:n], y[:n], documents[n:], y[n:], mail=True)
 
     @property
     def train_texts(self) -> list[str]:
-        """Text of the training documents."""
+        """Texts of the training documents."""
         return self._seen("train")
 
     @property
     def test_texts(self) -> list[str]:
-        """Text of the test documents."""
+        """Texts of the test documents."""
         return self._seen("test")
 
-    def afresh(self) -> Batch:
+    def with_empty_cache(self) -> Batch:
         """Return the same documents with an empty cache."""
         return replace(self, made={}, charged=0.0)
 
     def relabelled(self, labels: BoolArray) -> Batch:
-        """Return the same documents with other labels and the same cache."""
+        """Return the same documents and the same cache with other labels."""
         return replace(self, labels=labels, charged=0.0)
 
     def keep_newest(self) -> None:
-        """Drop all rows except the newest: byte n-grams of a large corpus take gigabytes."""
+        """Drop all cached rows except the newest, since byte n-grams of a large corpus take gigabytes."""
         rows = [key for key in self.made if isinstance(key, tuple)]
         for key in rows[:-1]:
             del self.made[key]
 
-    def once(self, what: Any, make: Callable[[], Any]) -> Any:
-        """Return derived data of the documents, independent of labels, from the cache if possible."""
+    def cached(self, what: Any, make: Callable[[], Any]) -> Any:
+        """Return derived data that don't depend on the labels, from the cache if possible."""
         if what in self.made:
             value, cost = self.made[what]
             self.charged += cost
@@ -102,10 +102,10 @@ class Batch:
         documents = getattr(self, part)
         if not self.mail:
             return list(documents)
-        return list(self.once(part, lambda: [m.subject + "\n" + m.text for m in map(read_message, documents)]))
+        return list(self.cached(part, lambda: [m.subject + "\n" + m.text for m in map(read_message, documents)]))
 
     def inner(self) -> Batch:
-        """Split the training documents again: the last third is for choosing."""
+        """Split the training documents again, with the last third as a validation set."""
         n = 2 * len(self.train) // 3
         order = np.arange(len(self.train)) if self.mail else np.random.default_rng(0).permutation(len(self.train))
         half, other = order[:n], order[n:]
@@ -118,17 +118,17 @@ class Batch:
             head, tail = [self.train[i] for i in half], [self.train[i] for i in other]
             return Batch(head, self.labels[half], tail, self.labels[other], self.mail, made=made)
 
-        inner: Batch = self.once("inner", split)
+        inner: Batch = self.cached("inner", split)
         return replace(inner, labels=self.labels[half], truth=self.labels[other])
 
 
 def cpu_seconds() -> float:
-    """Return the CPU time of this process and of the programs that it ran."""
+    """Return the CPU time of this process and of its child processes, in seconds."""
     return sum(os.times()[:4])
 
 
 def choose(system: str, batch: Batch) -> Any:
-    """Choose a system's setting on training documents by AUC_0.1."""
+    """Return the setting of a system with the highest AUC_0.1 on the validation set."""
     settings = SETTINGS.get(system, (None,))
     if not batch.mail:
         settings = tuple(s for s in settings if not isinstance(s, tuple) or s[0] != "raw")
@@ -143,7 +143,7 @@ def choose(system: str, batch: Batch) -> Any:
 
 
 def _words(_: str, highest: int = 1) -> Any:
-    """Make rows of words, or of words and pairs, by tf-idf."""
+    """Return a vectorizer of words, or words and pairs, with tf-idf weights."""
     return make_pipeline(
         CountVectorizer(ngram_range=(1, highest), token_pattern=r"(?u)\b\w+\b"), TfidfTransformer(sublinear_tf=True)
     )
@@ -154,7 +154,7 @@ def _pairs(part: str) -> Any:
 
 
 def _byte_n_grams(part: str) -> Any:
-    """Make rows of byte 3-5-grams, binary or by tf-idf, according to the part's name."""
+    """Return a vectorizer of byte 3-5-grams, binary or with tf-idf weights, according to the part's name."""
     tf_idf = part.endswith("tf-idf")
     hashing = HashingVectorizer(
         analyzer="bytes",
@@ -169,7 +169,7 @@ def _byte_n_grams(part: str) -> Any:
 
 
 def _slow_byte_n_grams(part: str) -> Any:
-    """Make the same rows by scikit-learn's own vectorizer: a byte is a latin-1 character."""
+    """Return scikit-learn's vectorizer for the same rows; a byte is a latin-1 character."""
     tf_idf = part.endswith("tf-idf")
     hashing = _HashingVectorizer(
         analyzer="char",
@@ -189,7 +189,7 @@ def _first_bytes(document: Any) -> bytes:
 
 
 def _linear(model: Callable[[float], Any], rows: Callable[[str], Any]) -> Peer:
-    """Make a peer: a setting is C, or the kind of rows and C."""
+    """Return a peer with a linear model; its setting is C, or a pair of the kind of rows and C."""
 
     def run(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray, str]:
         part, c = setting if isinstance(setting, tuple) else ("text", setting)
@@ -202,7 +202,7 @@ def _linear(model: Callable[[float], Any], rows: Callable[[str], Any]) -> Peer:
             chunks = (test[i : i + _CHUNK] for i in range(0, len(test), _CHUNK))
             return X[:, seen], [vectorizer.transform(chunk)[:, seen] for chunk in chunks]
 
-        X, chunks = batch.once((rows, part), make)
+        X, chunks = batch.cached((rows, part), make)
         fitted = model(c).fit(X, labels)
         scores = np.concatenate([fitted.decision_function(chunk) for chunk in chunks])
         return scores, (f"{part}, " if isinstance(setting, tuple) else "") + f"C={c:g}"
@@ -217,7 +217,7 @@ def counted(batch: Batch, highest: int = 1) -> tuple[Any, Any]:
         vectorizer = CountVectorizer(ngram_range=(1, highest))
         return vectorizer.fit_transform(batch.train_texts), vectorizer.transform(batch.test_texts)
 
-    rows: tuple[Any, Any] = batch.once(("counts", highest), make)
+    rows: tuple[Any, Any] = batch.cached(("counts", highest), make)
     return rows
 
 
@@ -242,7 +242,7 @@ def _machine(c: float) -> Any:
 
 
 class OnlineLogistic:
-    """Logistic regression with one gradient step per message, on binary byte 4-grams, as in the winner of TREC 2007."""
+    """Logistic regression with one gradient step per message on binary byte 4-grams, as in TREC 2007's winner."""
 
     view = ViewSpec("bytes 4", "raw", "bytes", 4, 4)
 
@@ -250,7 +250,7 @@ class OnlineLogistic:
         self.rate, self.weights = rate, np.zeros(self.view.width)
 
     def run(self, documents: Sequence[Any], y: BoolArray | None) -> FloatArray:
-        """Score documents; learn each one right after, if there are labels."""
+        """Return the scores of documents; with labels, learn each document right after scoring it."""
         scores = np.empty(len(documents))
         for start in range(0, len(documents), _CHUNK):
             raw = [Document(document, "text") for document in documents[start : start + _CHUNK]]
@@ -273,8 +273,8 @@ def online_logistic(documents: Sequence[Any], y: BoolArray) -> tuple[FloatArray,
     """Judge and learn a stream; the rate is chosen on its first third."""
     n = len(documents) // 3
     rates = SETTINGS["online LR, byte 4-grams"]
-    lost = [metrics.roca_percent(y[:n], OnlineLogistic(r).run(documents[:n], y[:n])) for r in rates]
-    rate = rates[int(np.argmin(lost))]
+    losses = [metrics.roca_percent(y[:n], OnlineLogistic(r).run(documents[:n], y[:n])) for r in rates]
+    rate = rates[int(np.argmin(losses))]
     return OnlineLogistic(rate).run(documents, y), f"rate {rate:g}"
 
 
@@ -289,7 +289,7 @@ class Bogofilter:
         self.command = ["bogofilter", "-C", "-d", folder]
 
     def files(self, documents: Sequence[Any], name: str) -> list[str]:
-        """Write each document to a file."""
+        """Write each document to a file and return the paths."""
         paths = []
         for i, document in enumerate(documents):
             path = self.folder / f"{name}{i}"
@@ -298,13 +298,13 @@ class Bogofilter:
         return paths
 
     def learn(self, paths: Sequence[str], spam: bool) -> None:
-        """Register messages."""
+        """Train on messages with one label."""
         if paths:
             lines = "\n".join(paths) + "\n"
             subprocess.run([*self.command, "-s" if spam else "-n", "-b"], input=lines, text=True, check=True)
 
     def scores(self, paths: Sequence[str]) -> FloatArray:
-        """Score messages; the exit codes are spam, ham and unsure, and only 3 is an error."""
+        """Return the scores of messages. Exit codes 0 to 2 mean spam, ham and unsure; only 3 is an error."""
         lines = "\n".join(paths) + "\n"
         done = subprocess.run([*self.command, "-b", "-T"], input=lines, text=True, capture_output=True)
         if done.returncode > 2:
@@ -416,13 +416,13 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "ComplementNB, words": (1.0, 0.1, 0.01),
 }
 SLOW = "LinearSVC, byte 3-5-grams, scikit-learn's vectorizer"
-"""LinearSVC on byte n-grams without our vectorizer, for its cost; same setting, not repeated with flipped labels."""
+"""LinearSVC on byte n-grams with scikit-learn's vectorizer, to compare its cost; not run with flipped labels."""
 slow_machine: Peer = _linear(_machine, _slow_byte_n_grams)
 FOR_TEXT = tuple(name for name in PEERS if name != "online LR, byte 4-grams")
 
 
 def available() -> dict[str, Peer]:
-    """Return the peers that can run here: programs only if they are installed."""
+    """Return the peers that can run on this machine; external programs must be installed."""
     peers = dict(PEERS)
     if shutil.which("bogofilter"):
         peers["bogofilter"] = _bogofilter
@@ -434,7 +434,7 @@ def available() -> dict[str, Peer]:
 
 
 def online() -> dict[str, Callable[[Sequence[Any], BoolArray], tuple[FloatArray, str]]]:
-    """Return the peers that judge and learn a stream."""
+    """Return the peers that judge and learn a stream message by message."""
     peers: dict[str, Any] = {"online LR, byte 4-grams": online_logistic}
     if shutil.which("bogofilter"):
         peers["bogofilter"] = online_bogofilter

@@ -1,4 +1,4 @@
-"""Results of the suites: runs in parts, parallel on request, a file of results, tables."""
+"""Results of the suites: parallel runs in parts, a file of results, and tables."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Key = tuple[str, str, str, "int | None"]
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
-    """One system on one corpus.
+    """The result of one system on one corpus.
 
     Attributes
     ----------
     table : str
         "batch", "flipped labels", "online", "text" or "guard".
     corpus, system, setting : str
-        The corpus, the system, and its setting chosen on training documents.
+        The corpus, the system, and the system's setting, which was chosen on training documents.
     auc, auc_low, auc_high : float
         AUC_0.1 with a 95% bootstrap interval; online: 1-ROCA% (lower is better).
     tpr, tpr_low, tpr_high : float
@@ -60,7 +60,7 @@ class SuiteResult:
 
 @dataclass(frozen=True, slots=True)
 class SuitePart:
-    """One unit of work: a system on a corpus, and the expected results."""
+    """One unit of work: a system, a corpus and the keys of its results."""
 
     suite: str
     corpus: str
@@ -69,7 +69,7 @@ class SuitePart:
     share: float = 1.0
 
     def stamp(self) -> dict[str, Any]:
-        """Return the fields that identify a result in a file as one of this part."""
+        """Return the fields that mark a result in a file as one of this part."""
         from surebayes.pool.specs import views_of
         from surebayes.research.suite_peers import SETTINGS
 
@@ -80,7 +80,7 @@ class SuitePart:
 
 
 def release(version: str = sb.__version__) -> str:
-    """Return the release that a version belongs to or leads to: results stay valid between commits.
+    """Return the release of a version, without development suffixes, so that results stay valid between commits.
 
     Examples
     --------
@@ -114,27 +114,34 @@ def run_parts(
     report: Callable[[SuiteResult], None] = lambda result: None,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> list[SuiteResult]:
-    """Run parts of a suite; a failure does not stop the remaining parts, but is raised at the end.
+    """Run parts of a suite; errors are raised after all parts have run.
 
     Parameters
     ----------
     parts : iterable of SuitePart
         The parts.
     run : callable
-        Runs one part and yields its results.
+        A function that runs one part and yields its results.
     jobs : int, default=1
         Number of processes; each runs one part at a time.
     out : path, optional
         A file to which each result is appended at once, as a line of JSON.
     resume : bool, default=False
-        Skip results that the file has for the same version and settings.
+        Whether to skip results that the file already has for the same version and settings.
     report : callable, optional
         Called with each result.
     progress : callable, optional
-        Called with the last task, the number of results and their total.
+        Called with the latest task, the number of results and their total.
+
+    Raises
+    ------
+    ValueError
+        If `resume` is set without `out`, or the file has other content.
+    RuntimeError
+        If parts failed; the message names them.
     """
     if resume and out is None:
-        raise ValueError("resume needs the file of the earlier run: give `out`.")
+        raise ValueError("resume needs the result file of the earlier run: set `out`.")
     parts = list(parts)
     order = [key for part in parts for key in part.keys]
     results: dict[Key, SuiteResult] = {}
@@ -170,7 +177,7 @@ def _run_part(
             if out is not None:
                 line = json.dumps({**part.stamp(), **asdict(result)}) + "\n"
                 with open(out, "ab", buffering=0) as file:
-                    file.write(line.encode())  # one write, so that lines of several processes stay whole
+                    file.write(line.encode())  # a single write, so that lines of several processes don't mix
             yield result
     except CorpusMissing:
         raise
@@ -204,7 +211,9 @@ def _lines(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     lines = []
     text = Path(path).read_text(encoding="utf-8", errors="replace")
     if text and not text.startswith('{"suite": '):
-        raise ValueError(f"{os.fspath(path)} is not a file of suite results. Give one of an earlier run, or a new one.")
+        raise ValueError(
+            f"{os.fspath(path)} is not a file of suite results. Give the file of an earlier run, or a new name."
+        )
     for number, line in enumerate(text.split("\n")[:-1], 1):
         try:
             record = json.loads(line)
@@ -212,7 +221,7 @@ def _lines(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"Line {number} of {os.fspath(path)} is not a suite result ({error}). Give the file of an earlier "
-                "run, or a new one."
+                "run, or a new name."
             ) from None
         lines.append(record)
     return lines
@@ -220,9 +229,9 @@ def _lines(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 def _drop_cut_line(path: str | os.PathLike[str]) -> None:
     """Remove an incomplete last line, left by an interruption."""
-    whole = Path(path).read_bytes().rfind(b"\n") + 1
-    if whole < os.path.getsize(path):
-        os.truncate(path, whole)
+    complete = Path(path).read_bytes().rfind(b"\n") + 1
+    if complete < os.path.getsize(path):
+        os.truncate(path, complete)
 
 
 def _of_part(part: SuitePart, lines: Sequence[dict[str, Any]]) -> dict[Key, SuiteResult]:
@@ -236,7 +245,7 @@ def _of_part(part: SuitePart, lines: Sequence[dict[str, Any]]) -> dict[Key, Suit
 
 
 def show_file(path: str | os.PathLike[str], suite: str) -> list[SuiteResult]:
-    """Return the results of a suite in a file, the newest of each kind.
+    """Return the results of a suite in a file, the newest result for each key.
 
     Parameters
     ----------
@@ -257,11 +266,11 @@ def show_file(path: str | os.PathLike[str], suite: str) -> list[SuiteResult]:
 
 
 Table = tuple[str, list[str], list[tuple[bool, list[str]]]]
-"""A title, column names, and lines of cells, each with a flag for the best."""
+"""A title, column names, and lines of cells, each with a flag that marks the best system."""
 
 
 def tables(results: Sequence[SuiteResult]) -> list[Table]:
-    """Arrange results in tables: one for each corpus and kind of comparison, the best system first.
+    """Arrange results in one table per corpus and kind of comparison, the best system first.
 
     Parameters
     ----------
@@ -274,14 +283,14 @@ def tables(results: Sequence[SuiteResult]) -> list[Table]:
         lower = kind[0] == "online"
         columns = ["system", "1-ROCA%" if lower else "AUC_0.1", "TPR at 0.1% FPR", "CPU s", "setting"]
         lines = [_line(members, system, lower) for system in dict.fromkeys(r.system for r in members)]
-        best = min(worth for worth, _ in lines)
+        best = min(rank for rank, _ in lines)
         ranked = sorted(lines, key=lambda line: line[0])
-        arranged.append((f"{kind[1]}: {kind[0]}", columns, [(worth == best, cells) for worth, cells in ranked]))
+        arranged.append((f"{kind[1]}: {kind[0]}", columns, [(rank == best, cells) for rank, cells in ranked]))
     return arranged
 
 
 def markdown(results: Sequence[SuiteResult]) -> str:
-    """Return the same tables in Markdown.
+    """Return results as Markdown tables.
 
     Parameters
     ----------
@@ -309,7 +318,7 @@ def markdown(results: Sequence[SuiteResult]) -> str:
 
 
 def _joined(lines: list[tuple[bool, list[str]]]) -> list[tuple[bool, list[str]]]:
-    """Put `ComplementNB` on the line of `MultinomialNB` if their figures are equal, as with two classes.
+    """Merge the lines of `MultinomialNB` and `ComplementNB` if their figures are equal, as with two classes.
 
     Examples
     --------
@@ -332,9 +341,9 @@ def _line(results: Sequence[SuiteResult], system: str, lower: bool) -> tuple[flo
     mean = {name: float(np.mean([getattr(r, name) for r in members])) for name in _NUMBERS}
     auc = f"{mean['auc']:.4f} [{mean['auc_low']:.4f}, {mean['auc_high']:.4f}]"
     tpr = f"{mean['tpr']:.3f} [{mean['tpr_low']:.3f}, {mean['tpr_high']:.3f}]"
-    worth = mean["auc"] if lower else -mean["auc"]
+    rank = mean["auc"] if lower else -mean["auc"]
     setting = members[0].setting if len({r.setting for r in members}) == 1 else f"mean of {len(members)}"
-    return worth, [system, auc, tpr, f"{mean['seconds']:.1f}", setting]
+    return rank, [system, auc, tpr, f"{mean['seconds']:.1f}", setting]
 
 
 _NUMBERS = ("auc", "auc_low", "auc_high", "tpr", "tpr_low", "tpr_high", "seconds")

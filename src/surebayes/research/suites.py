@@ -1,9 +1,9 @@
 """Comparisons on real corpora: mail, where false alarms are intolerable, other text, and prompts for guards.
 
 `surebayes compare --suite mail`, `--suite text` and `--suite guard` print the tables; `mail_suite` and
-`text_suite` return them as data. Every choice is made on training documents: the settings of the peers
-by AUC_0.1 on the last third of the training part, trained on the part before (for other text: on a random third of
-the first split's training part, once a corpus). The corpora are read from the folder that SUREBAYES_DATA names.
+`text_suite` return them as data. Settings of the peers are chosen on training documents only: by AUC_0.1 on the last
+third of the training part, after training on the first two thirds (for other text, on a random third of the first
+split's training part, once per corpus). The corpora are read from the folder in SUREBAYES_DATA.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ BoolArray = npt.NDArray[np.bool_]
 FLIPPED = 0.05
 MAIL = ("spamassassin", "enron_spam")
 GUARD = {"prompt_injections": "injection", "civil_comments": "toxic"}
-"""Corpora for guards, with the class to find."""
+"""Corpora for guards, with the positive class of each."""
 GUARD_TRAINS_ON = 50_000
-"""Most training documents of such a corpus, the first ones."""
+"""Maximum number of training documents of a guard's corpus; the first ones are used."""
 TEXT = ("movie_reviews", "sms_spam", "lingspam", "reuters21578", "news20_bydate")
 
 
@@ -65,7 +65,7 @@ def _result(
 
 
 def _timed(function: Callable[..., tuple[FloatArray, str]], batch: Batch, setting: Any) -> tuple[Any, str, float]:
-    """Run a system and return its CPU time, including that of its programs and of the cached data it reused."""
+    """Run a system; return its scores, setting and CPU time, including external programs and reused cached data."""
     started = cpu_seconds()
     scores, setting_used = function(batch, batch.labels, setting)
     return scores, setting_used, cpu_seconds() - started + batch.charged
@@ -99,18 +99,18 @@ def mail_suite(
     share: float = 1.0,
     **running: Unpack[Running],
 ) -> list[SuiteResult]:
-    """Run the comparison on mail: train on the first third of the stream and score the rest; then message by message.
+    """Run the comparison on mail, in batch (train on the first third, score the rest) and message by message.
 
     Parameters
     ----------
     names : sequence of str
-        Corpora of the catalogue that hold mail.
+        Mail corpora of the catalogue.
     flips : int, default=3
         Repetitions of tuning and training with 5% of the training labels flipped.
     online : bool, default=True
-        Whether the stream is also judged and learnt message by message.
+        Whether to also judge and learn the stream message by message.
     systems : iterable of str, optional
-        A subset of the systems.
+        Names of the systems to compare; by default all.
     share : float, default=1.0
         Leading share of each stream to use.
     **running
@@ -119,7 +119,7 @@ def mail_suite(
     Returns
     -------
     list of SuiteResult
-        Results in the order of the tables, including those of the file.
+        Results in the order of the tables, including results read from the file.
     """
     known = [*OURS, *suite_peers.available()]
     wanted = _wanted(systems, [*known, suite_peers.SLOW])
@@ -136,7 +136,7 @@ def mail_suite(
 
 
 def corpora_of(suite: str) -> tuple[str, ...]:
-    """Return the corpora of a suite: mail with two classes, or texts with known splits.
+    """Return the names of a suite's corpora.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def corpora_of(suite: str) -> tuple[str, ...]:
 
 
 def systems_of(suite: str) -> list[str]:
-    """Return the systems that a suite can compare here: ours, and peers whose programs are installed."""
+    """Return the systems that a suite can compare on this machine: ours, and peers with installed programs."""
     if suite != "mail":
         return [*TEXT_OURS, *(name for name in suite_peers.available() if name in suite_peers.FOR_TEXT)]
     return [*OURS, *suite_peers.available(), suite_peers.SLOW]
@@ -169,10 +169,10 @@ def _streams() -> dict[str, Callable[..., tuple[FloatArray, str]]]:
 
 
 def _mail_part(part: SuitePart) -> Iterator[SuiteResult]:
-    """Run one system on one corpus: settings are chosen for every seed, rows made once."""
+    """Run one system on one mail corpus; settings are chosen per seed, rows are computed once."""
     read = _loaded((part.corpus, part.share), lambda: _read_mail(part.corpus, part.share))
     chosen: dict[int | None, Any] = {}
-    choosing, clean = replace(read, made=dict(read.made)), read.afresh()
+    choosing, clean = replace(read, made=dict(read.made)), read.with_empty_cache()
     for table, _, system, seed in part.keys:
         if table == "online":
             y = np.concatenate([read.labels, read.truth])
@@ -184,7 +184,7 @@ def _mail_part(part: SuitePart) -> Iterator[SuiteResult]:
         if seed not in chosen and part.system not in OURS:
             chosen[seed] = suite_peers.choose(part.system, choosing.relabelled(labels))
         function = suite_peers.slow_machine if system == suite_peers.SLOW else _systems()[system]
-        batch = (read.afresh() if system == suite_peers.SLOW else clean).relabelled(labels)
+        batch = (read.with_empty_cache() if system == suite_peers.SLOW else clean).relabelled(labels)
         scores, setting, seconds = _timed(function, batch, chosen.get(seed))
         yield _result(table, part.corpus, system, setting, read.truth, scores, seconds, seed)
         clean.keep_newest()
@@ -197,7 +197,7 @@ def _systems() -> dict[str, Callable[..., tuple[FloatArray, str]]]:
 def _read_mail(name: str, share: float) -> Batch:
     documents, y = _stream(name, share)
     batch = Batch.of(documents, y, len(y) // 3)
-    assert len(batch.train_texts) + len(batch.test_texts) == len(y)  # needed for tuning by every system
+    assert len(batch.train_texts) + len(batch.test_texts) == len(y)  # caches the texts, which every system needs
     return batch
 
 
@@ -236,7 +236,7 @@ def flipped(labels: BoolArray, seed: int, share: float = FLIPPED) -> BoolArray:
 
 
 def online_pool(documents: Sequence[Any], y: BoolArray) -> tuple[FloatArray, str]:
-    """Judge and learn a stream one message at a time; return the scores before learning."""
+    """Judge and learn a stream one message at a time; return the scores from before learning, and the setting."""
     pool = ViewPool()
     scores = np.zeros(len(documents))
     for i, document in enumerate(documents):
@@ -250,7 +250,7 @@ def online_pool(documents: Sequence[Any], y: BoolArray) -> tuple[FloatArray, str
 
 
 def text_tasks(name: str, share: float = 1.0) -> list[Batch]:
-    """Return the splits of a corpus: its folds, one task for each class against the rest, or the publisher's split.
+    """Return the tasks of a corpus: one per fold, one per class against the rest, or the publisher's split.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def _against_the_rest(corpus: corpora.Corpus, reuters: bool) -> list[Batch]:
 
 
 def _guarded(corpus: corpora.Corpus, positive: str, share: float) -> Batch:
-    """Return the publisher's split without copies of earlier documents: no test document was trained on."""
+    """Return the publisher's split without duplicates, so that no test document is in the training part."""
     distinct = corpus.without_duplicates()
     train, test = distinct.part("train"), distinct.part("test")
     train = train.take(range(round(share * min(len(train), GUARD_TRAINS_ON))))
@@ -321,17 +321,17 @@ def text_suite(
     share: float = 1.0,
     **running: Unpack[Running],
 ) -> list[SuiteResult]:
-    """Run the comparison on other text: the mean over folds, or over classes against the rest.
+    """Run the comparison on other text; results are means over folds or over classes against the rest.
 
     Parameters
     ----------
     names : sequence of str
-        Corpora: movie reviews, SMS and Ling-Spam in ten folds, the ten largest Reuters topics and the twenty newsgroups
-        one against the rest.
+        Corpora: movie reviews, SMS and Ling-Spam in ten folds; the ten largest Reuters topics and the twenty
+        newsgroups, each against the rest.
     suite : {"text", "guard"}, default="text"
-        The suite that the corpora belong to; "guard" is of prompts and comments, in the publishers' splits.
+        The suite of the corpora; "guard" has prompts and comments in the publishers' splits.
     systems : iterable of str, optional
-        A subset of the systems.
+        Names of the systems to compare; by default all.
     share : float, default=1.0
         Leading share of the folds or classes, or of a guard's training documents.
     **running
@@ -340,8 +340,7 @@ def text_suite(
     Returns
     -------
     list of SuiteResult
-        Means over the tasks; the intervals are of the mean, tasks drawn with replacement; where there is one task,
-        over its test documents.
+        Means over the tasks, with bootstrap intervals over tasks, or over the test documents if there is only one task.
     """
     known = systems_of(suite)
     wanted = _wanted(systems, known)
@@ -351,15 +350,15 @@ def text_suite(
 
 
 def _text_part(part: SuitePart) -> Iterator[SuiteResult]:
-    """Run one system on one corpus; its setting is chosen once, on the first task."""
+    """Run one system on one text corpus; its setting is chosen once, on the first task."""
     read = _loaded((part.corpus, part.share), lambda: text_tasks(part.corpus, part.share))
     function = {**TEXT_OURS, **suite_peers.available()}[part.system]
-    setting = None if part.system in TEXT_OURS else suite_peers.choose(part.system, read[0].afresh())
+    setting = None if part.system in TEXT_OURS else suite_peers.choose(part.system, read[0].with_empty_cache())
     auc, tpr, settings = [], [], []
     shared: dict[Any, Any] = {}
     started = cpu_seconds()
     for task in read:
-        # classes against the rest have the same documents: rows, or a pool of all classes, are made once
+        # Tasks of one class against the rest share their documents, and so their rows or one pool of all classes.
         batch = replace(task, made=shared if task.one_of_many else {})
         scores, how = function(batch, batch.labels, setting)
         auc.append(metrics.partial_auc(task.truth, scores))
@@ -375,7 +374,7 @@ def _text_part(part: SuitePart) -> Iterator[SuiteResult]:
 
 
 def run_part(part: SuitePart) -> Iterator[SuiteResult]:
-    """Run one system on one corpus and yield its results as they come."""
+    """Run one system on one corpus and yield its results as they become available."""
     return (_mail_part if part.suite == "mail" else _text_part)(part)
 
 
@@ -389,7 +388,7 @@ def _text_pool(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArra
         pool = ViewPool(views="text", weights="stack").fit(batch.train_texts, batch.classes)
         return pool.classes_, pool.decision_function(batch.test_texts)
 
-    classes, scores = batch.once("pool", all_classes)  # one pool has a score for each class against the rest
+    classes, scores = batch.cached("pool", all_classes)  # one pool has a score for each class against the rest
     return scores[:, np.flatnonzero(classes == batch.classes[labels][0])[0]], how
 
 

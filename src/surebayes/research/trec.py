@@ -1,11 +1,11 @@
 """The TREC spam track's jig: messages in chronological order, each judged before its label is revealed.
 
-An index (``full/index`` in TREC's corpora) has a line ``spam ../data/000/000`` for each message. The filter starts
-empty and receives the true labels according to `feedback`:
+An index (``full/index`` in TREC's corpora) has a line such as ``spam ../data/000/000`` for each message. The filter
+starts empty and receives correct labels according to `feedback`:
 
 - "immediate": after each message;
 - "delayed": after a batch of messages; batches are of random size, `delay` messages on average;
-- "partial": at once, but only for a random share of the messages.
+- "partial": after each message of a random share.
 
 >>> from surebayes.research import trec
 >>> result = trec.measure(["ham", "spam", "spam", "ham"], [-2.0, 3.0, -1.0, -3.0])
@@ -44,7 +44,7 @@ LOW_RATES = (0.0001, 0.001, 0.01)
 
 
 class IndexLine(NamedTuple):
-    """A line of an index: the true label, the name as written, and the file."""
+    """A line of an index: the correct label, the name in the index, and the path of the file."""
 
     label: str
     name: str
@@ -52,7 +52,7 @@ class IndexLine(NamedTuple):
 
 
 class JudgedMessage(NamedTuple):
-    """A message that was judged: its entry, the filter's label and its score."""
+    """A judged message: its entry, the filter's label and its score."""
 
     entry: IndexLine
     label: str
@@ -74,14 +74,14 @@ class Online(Protocol):
     """Interface of filters for the jig."""
 
     def judge(self, raw: bytes) -> tuple[str, float]:
-        """Return a label and a score; the higher, the more spam."""
+        """Return a label and a score; higher scores are evidence for spam."""
 
     def teach(self, raw: bytes, label: str) -> Any:
         """Learn a message."""
 
 
 class OnlineFilter:
-    r"""In-memory filter of mail, without journal and files: it judges and learns, nothing is stored.
+    r"""In-memory mail filter without a journal or files.
 
     Parameters
     ----------
@@ -111,14 +111,14 @@ class OnlineFilter:
         self._last: tuple[bytes, Any] | None = None
 
     def judge(self, raw: bytes) -> tuple[str, float]:
-        """Return a label and a score; 0 before both classes were seen."""
+        """Return a label and a score; the score is 0 until both classes have been learnt."""
         seen = self._state.features_of(raw)
         self._last = raw, seen
         label, score, _, _ = self._state.decide(seen)
         return label, score
 
     def teach(self, raw: bytes, label: str) -> None:
-        """Learn a message, without reading one again that was just judged."""
+        """Learn a message, reusing its features if it was just judged."""
         seen = self._last[1] if self._last is not None and self._last[0] is raw else self._state.features_of(raw)
         self._state.learn(seen, label)
         self._last = None
@@ -126,20 +126,20 @@ class OnlineFilter:
 
 @dataclass(frozen=True)
 class TrecResult:
-    """Results in the track's measures.
+    """Results of a run, in the track's measures.
 
     Attributes
     ----------
     messages, ham, spam : int
-        The numbers judged.
+        Numbers of judged messages.
     roca_percent : float
         1-ROCA%: the area above the ROC curve, in percent.
     hm_percent, sm_percent : float
-        Ham and spam misclassified by the filter's own labels, in percent.
+        Shares of misclassified ham and spam, in percent, by the filter's labels.
     lam_percent : float
-        The logistic average of both.
+        The logistic average of hm% and sm%.
     tpr_at_fpr : dict of float to float
-        Recall of spam at a small rate of false positives, the threshold chosen afterwards.
+        Recall of spam at each low false-positive rate, with the threshold chosen afterwards.
     intervals : dict of str to (float, float)
         95% intervals: bootstrap for 1-ROCA% and recall, exact for hm% and sm%. Empty unless requested.
     """
@@ -173,7 +173,7 @@ def _tpr_name(rate: float) -> str:
 
 
 def read_index(index: str | os.PathLike[str]) -> list[IndexLine]:
-    r"""Read an index; the messages themselves are read on demand.
+    r"""Read an index; the messages are not read.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def read_index(index: str | os.PathLike[str]) -> list[IndexLine]:
             name = fields[1].rstrip("\r\n")
             entries.append(IndexLine(label, name, os.path.join(folder, name)))
     if not entries:
-        raise NoInput(f"{path} has no lines 'ham PATH' or 'spam PATH'.")
+        raise NoInput(f"{path} has no lines of the form 'ham PATH' or 'spam PATH'.")
     return entries
 
 
@@ -226,7 +226,7 @@ def stream(
     seed: int = 0,
     read: Callable[[IndexLine], bytes] = _content,
 ) -> Iterator[JudgedMessage]:
-    """Judge messages in order, and teach their labels according to the feedback.
+    """Judge messages in order, and teach the filter their labels according to the feedback.
 
     Parameters
     ----------
@@ -237,13 +237,13 @@ def stream(
     feedback : {"immediate", "delayed", "partial"}
         See the module's docstring.
     delay : int
-        The mean size of a batch, with delayed feedback.
+        Mean batch size with delayed feedback.
     share : float
-        Share of messages with a label, with partial feedback.
+        Share of messages to teach with partial feedback.
     seed : int
-        The seed of batch sizes, and of the random share.
+        Seed of the batch sizes and of the random share.
     read : callable
-        Returns the bytes of an entry.
+        A function that returns the bytes of an entry.
 
     Yields
     ------
@@ -255,19 +255,19 @@ def stream(
         raise ValueError(f"delay must be an integer of at least 1. Got {delay!r}.")
     if not 0 <= share <= 1:
         raise ValueError(f"share must lie in [0, 1]. Got {share!r}.")
-    dice, waiting = random.Random(seed), list[IndexLine]()
-    batch = 1 + dice.randrange(2 * delay - 1)
+    generator, waiting = random.Random(seed), list[IndexLine]()
+    batch = 1 + generator.randrange(2 * delay - 1)
     for entry in entries:
         raw = read(entry)
         yield JudgedMessage(entry, *model.judge(raw))
-        if feedback == "immediate" or (feedback == "partial" and dice.random() < share):
+        if feedback == "immediate" or (feedback == "partial" and generator.random() < share):
             model.teach(raw, entry.label)
         elif feedback == "delayed":
             waiting.append(entry)
             if len(waiting) >= batch:
                 for known in waiting:
                     model.teach(read(known), known.label)
-                waiting, batch = [], 1 + dice.randrange(2 * delay - 1)
+                waiting, batch = [], 1 + generator.randrange(2 * delay - 1)
 
 
 def measure(
@@ -278,13 +278,13 @@ def measure(
     Parameters
     ----------
     truth : iterable of {"ham", "spam"}
-        True labels.
+        Correct labels.
     scores : iterable of float
         The filter's scores.
     labels : iterable of {"ham", "spam"}, optional
         The filter's labels; by default spam for scores above 0.
     intervals : bool
-        Whether to add intervals (a second or two of bootstrap).
+        Whether to compute intervals by bootstrap, which takes a second or two.
 
     Returns
     -------
@@ -350,9 +350,9 @@ def run(
     feedback, delay, share, seed
         See `stream`.
     limit : int, optional
-        Stop after this number of messages.
+        Maximum number of messages.
     intervals : bool
-        Whether the result has intervals.
+        Whether to compute intervals.
     seen : callable, optional
         Called with each judged message.
 

@@ -1,8 +1,8 @@
-"""Corpora of the papers and their substitutes, with one interface to read them.
+"""Corpora of the papers, and substitutes for missing ones, behind one interface.
 
-No corpus comes with surebayes. Put yours into one folder, in the publisher's layout or as Parquet files, and name it in
-the environment variable ``SUREBAYES_DATA``. `catalogue` lists all corpora, `available` those in the folder; `load`
-reads one, `check` compares its counts with the published ones.
+surebayes doesn't include any corpus. Put corpora into one folder, in the publisher's layout or as Parquet files, and
+set the environment variable ``SUREBAYES_DATA`` to it. `catalogue` lists all known corpora, `available` those in the
+folder; `load` reads a corpus, `check` compares its counts with the published ones.
 
 >>> from surebayes import corpora
 >>> entry = corpora.catalogue()["reuters21578"]

@@ -1,6 +1,6 @@
-"""Readers of the publishers' formats and of Parquet files: a path in, records in chronological order out.
+"""Readers of the publishers' formats and of Parquet files, which return records in chronological order.
 
-Each reader raises `MalformedCorpus`, with the file and the line of the error.
+Readers raise `MalformedCorpus` with the file and the line of the error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Item(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """A publisher's format: required content of its folder, the reader, and whether that content identifies it."""
+    """A publisher's format: file patterns in its folder, the reader, and whether the patterns identify the format."""
 
     markers: tuple[str, ...]
     read: Callable[[Path], list[Item]]
@@ -50,7 +50,7 @@ def _number(name: str) -> tuple[int, str]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the documents of a folder; numeric names are in numeric order."""
+    """Return the documents of a folder, with numeric names in numeric order."""
     documents = (
         path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".") and path.name != "cmds"
     )
@@ -87,13 +87,13 @@ def head_and_body(raw: bytes) -> tuple[bytes, bytes]:
 
 
 def header(head: bytes, name: str) -> str | None:
-    """Return the first header of a name, unfolded; None if there is none."""
+    """Return the first header field with a name, unfolded; None if there is none."""
     field = re.search(rb"(?im)^" + name.encode("ascii") + rb":((?:.*)(?:\r?\n[ \t].*)*)", head)
     return None if field is None else " ".join(field.group(1).decode("latin-1").split())
 
 
 def received(raw: bytes) -> int | None:
-    """Return the time of a message: its topmost Received field, else its Date; seconds since 1970, or None."""
+    """Return the time in the topmost Received field, else in Date, in seconds since 1970; None without either."""
     head = head_and_body(raw)[0]
     for name in ("Received", "Date"):
         value = header(head, name)
@@ -112,7 +112,7 @@ def _by_time(records: Iterable[Item], key: str) -> list[Item]:
 
 
 def read_newsgroups(folder: Path, split: str | None = None) -> list[Item]:
-    """Read one folder per group, one file per article, in the order of their Date."""
+    """Read newsgroups, with one folder per group and one file per article, in the order of their Date fields."""
     records = []
     for group in _folders(folder):
         for path in _files(group):
@@ -129,7 +129,7 @@ def _read_bydate(folder: Path) -> list[Item]:
 
 
 def _read_webkb(folder: Path) -> list[Item]:
-    """Read class/university/page, where file names are addresses."""
+    """Read pages from class/university/page, where file names are URLs."""
     records = [
         Item(f"{kind.name}/{place.name}/{page.name}", page.read_bytes(), kind.name, extra={"university": place.name})
         for kind in _folders(folder)
@@ -149,7 +149,7 @@ def _read_tree(folder: Path) -> list[Item]:
 
 
 def _read_reviews(folder: Path) -> list[Item]:
-    """Read neg and pos with files cvNNN_*.txt; the hundreds of NNN are the publisher's ten folds."""
+    """Read files cvNNN_*.txt in neg and pos; the first digit of NNN is the publisher's fold."""
     top = folder / "txt_sentoken" if (folder / "txt_sentoken").is_dir() else folder
     records = []
     for label in ("neg", "pos"):
@@ -157,7 +157,7 @@ def _read_reviews(folder: Path) -> list[Item]:
             numbered = re.match(r"cv(\d)\d\d_", path.name)
             if not numbered:
                 raise MalformedCorpus(
-                    f"{path}: a review's name starts with cv, three digits and _, as cv000_29416.txt."
+                    f"{path}: a review's name must start with cv, three digits and _, for example cv000_29416.txt."
                 )
             records.append(Item(f"{label}/{path.stem}", _text(path), label, fold=int(numbered.group(1))))
     records.sort(key=lambda r: r.id.partition("/")[2][:5])  # cv000 of both classes, then cv001, ...
@@ -165,7 +165,7 @@ def _read_reviews(folder: Path) -> list[Item]:
 
 
 def _read_spamassassin(folder: Path) -> list[Item]:
-    """Read folders whose names contain ham or spam, in the order of arrival."""
+    """Read the messages of all folders with "ham" or "spam" in their names, in the order of arrival."""
     records = []
     for place in _folders(folder):
         label = "ham" if "ham" in place.name else "spam" if "spam" in place.name else None
@@ -178,7 +178,7 @@ def _read_spamassassin(folder: Path) -> list[Item]:
 
 
 def _read_enron(folder: Path) -> list[Item]:
-    """Read enron1 to enron6, in the order of the number at the start of file names, which counts ham and spam."""
+    """Read enron1 to enron6 in the order of the numbers in file names, which are common to ham and spam."""
     records = []
     for place in _folders(folder):
         part = re.fullmatch(r"enron(\d+)", place.name)
@@ -196,7 +196,7 @@ def _read_enron(folder: Path) -> list[Item]:
 
 
 def _read_lingspam(folder: Path) -> list[Item]:
-    """Read bare/part1 to part10, where spmsg* files are spam; lemm_stop, if present, becomes an extra."""
+    """Read bare/part1 to part10, where spmsg* files are spam; the texts in lemm_stop, if any, become an extra."""
     top = folder / "lingspam_public" if (folder / "lingspam_public").is_dir() else folder
     records = []
     for place in sorted(_folders(top / "bare"), key=lambda path: _number(path.name.removeprefix("part"))):
@@ -214,7 +214,7 @@ def _read_lingspam(folder: Path) -> list[Item]:
 
 
 def read_trec(index: Path) -> list[Item]:
-    """Read a TREC index (lines ``spam ../data/000/000``) and the message files it names, in its order."""
+    """Read a TREC index (lines such as ``spam ../data/000/000``) and its message files, in the order of the index."""
     records = []
     for number, line in enumerate(_text(index).splitlines(), 1):
         fields = line.split()
@@ -230,7 +230,7 @@ def read_trec(index: Path) -> list[Item]:
 
 
 def _read_sms(path: Path) -> list[Item]:
-    """Read ``label TAB text`` lines."""
+    """Read lines of label, TAB and text."""
     if path.is_dir():
         path = path / "SMSSpamCollection"
     records = []
@@ -255,7 +255,7 @@ def _read_ynat(folder: Path) -> list[Item]:
 
 
 def _tf_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield label and ``term:count`` pairs of each line of a .tf file (1 is spam, -1 is ham)."""
+    """Yield the label and the ``term:count`` pairs of each line of a .tf file (1 is spam, -1 is ham)."""
     names = {"1": "spam", "+1": "spam", "-1": "ham"}
     for number, line in enumerate(_text(path).splitlines(), 1):
         label, _, rest = line.strip().partition(" ")
@@ -272,7 +272,7 @@ def _tf_lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def ecml_place(task: str, part: str) -> tuple[str, int | None] | None:
-    """Return split and inbox of a file of the challenge, or None if it belongs to another task."""
+    """Return the split and the inbox of a file of the challenge; None if it belongs to another task."""
     letter, tune = task[5], task.endswith("_tune")
     if part == f"task_{letter}_labeled_{'tune' if tune else 'train'}":
         return "train", None
@@ -297,7 +297,7 @@ def _ecml_reader(task: str) -> Callable[[Path], list[Item]]:
 # Tables with files for each split ------------------------------------------------------------------------------------
 
 TOXIC = 0.5
-"""A comment of Civil Comments counts as toxic at this share of annotators, or more."""
+"""Minimum share of annotators at which a comment of Civil Comments counts as toxic."""
 
 
 def _injection(label: str) -> str | None:
@@ -318,11 +318,11 @@ def _table_reader(label: str, name_of: Callable[[str], str | None], expected: st
     Parameters
     ----------
     label : str
-        The column of labels; that of texts is ``text``.
+        The column of labels; the column of texts is ``text``.
     name_of : callable
-        Returns the class of a label, None if it isn't one.
+        A function that returns the class of a label, or None for an invalid label.
     expected : str
-        What a label must be, for the error.
+        Description of valid labels, for the error message.
     """
 
     def read(folder: Path) -> list[Item]:
@@ -343,7 +343,7 @@ def _table_reader(label: str, name_of: Callable[[str], str | None], expected: st
 
 
 def _tables_of(folder: Path, split: str) -> list[Path]:
-    """Return the files of a split in the order of their names: those of ``data`` if there are some, of one format."""
+    """Return the files of a split, sorted by name and all of one format; files in ``data`` take precedence."""
     for place in (folder / "data", folder):
         for format in TABLES.values():
             found = {path for end in format.suffixes for path in place.glob(f"{split}*{end}*") if path.is_file()}
@@ -367,12 +367,12 @@ def _clean(text: str | None) -> str | None:
     return None if text is None else html.unescape(text.replace("&#3;", "").replace("&#2;", "")).translate(_CONTROL)
 
 
-def _things(story: str, tag: str) -> list[str]:
-    return [html.unescape(thing) for thing in re.findall(r"<D>([^<]*)</D>", _between(story, tag) or "")]
+def _listed(story: str, tag: str) -> list[str]:
+    return [html.unescape(item) for item in re.findall(r"<D>([^<]*)</D>", _between(story, tag) or "")]
 
 
 def _split(attributes: Mapping[str, str]) -> str:
-    """ModApte: only stories with TOPICS="YES" are used, split by LEWISSPLIT."""
+    """Return the ModApte split of a story: LEWISSPLIT if TOPICS is "YES", else "unused"."""
     used = {"TRAIN": "train", "TEST": "test"} if attributes["TOPICS"] == "YES" else {}
     return used.get(attributes["LEWISSPLIT"], "unused")
 
@@ -390,7 +390,7 @@ def _story(story: str, where: str) -> Item:
     if title is None and body is None:  # TYPE="UNPROC": text without any tags
         body = _clean(inner)
     text = "\n".join(part for part in (title, body) if part is not None)
-    topics = _things(story, "TOPICS")
+    topics = _listed(story, "TOPICS")
     extra = {
         **{"title": title, "body": body, "topics": topics, "lewissplit": attributes["LEWISSPLIT"]},
         **{"text_type": opening.group(1) or "NORM", "date": (_between(story, "DATE") or "").strip()},
@@ -399,7 +399,7 @@ def _story(story: str, where: str) -> Item:
 
 
 def read_reuters(folder: Path) -> list[Item]:
-    """Read reut2-*.sgm, all stories in the order of their NEWID, which is chronological."""
+    """Read all stories of reut2-*.sgm in the order of their NEWID, which is chronological."""
     records = []
     for path in sorted(folder.glob("reut2-*.sgm")):
         text, place, line = path.read_bytes().decode("latin-1").replace("\r\n", "\n"), 0, 1
@@ -447,9 +447,9 @@ LAYOUTS: Mapping[str, Layout] = {
 
 
 def read_parquet(path: Path, fold: str = "fold", task: str | None = None) -> list[Item]:
-    """Read a Parquet file: a document (raw or text), a label or labels, and further columns.
+    """Read a Parquet file with columns for the document (raw or text), its label or labels, and further fields.
 
-    Lists with a single label each become plain labels.
+    If every list of labels has one item, the labels become plain strings.
     """
     try:
         import pyarrow.parquet as parquet

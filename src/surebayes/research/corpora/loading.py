@@ -1,4 +1,4 @@
-"""The catalogue of corpora, its corpora in a folder, and the documents of a corpus."""
+"""Lookup and loading of corpora: the catalogue, the corpora in a folder, and the documents of a corpus."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from surebayes.research.corpora.plain_text import newsgroup_text, web_text
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Documents with their labels, in chronological order if there is one.
+    """Documents with their labels, in chronological order if they have dates.
 
     Attributes
     ----------
     name : str
-        Its name in the catalogue.
+        The name in the catalogue.
     documents : list of bytes or list of str
         The documents as published: raw messages, articles and pages are bytes.
     labels : list of str, or list of tuple of str
         One label per document, or any number in a multi-label corpus.
     ids : list of str
-        The publisher's name of each document.
+        The publisher's identifier of each document.
     order : list of int
-        The place of each document in the whole corpus.
+        The position of each document in the whole corpus.
     split : list of str or None
         "train", "test" or "unused", if the publisher defines a split.
     folds : list of int or None
-        The publisher's folds, or the inbox in ECML/PKDD 2006 (None for its training file).
+        The publisher's folds, or the inboxes of ECML/PKDD 2006 (None for its training file).
     extra : mapping from str to list
         Further fields of each document: title, body, university, time, ...
     multilabel : bool
@@ -117,7 +117,7 @@ class Corpus:
         return self.take(row for row, label in enumerate(self.labels) if label in keep)
 
     def without_duplicates(self) -> Corpus:
-        """Return the corpus without copies of an earlier document (the same but for white space at the ends)."""
+        """Return the corpus without copies of earlier documents, ignoring white space at both ends."""
         first: dict[Any, int] = {}
         for row, document in enumerate(self.documents):
             first.setdefault(document.strip(), row)
@@ -126,7 +126,7 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Result of `check`: counts (duplicates: copies of an earlier document), and differences from published ones."""
+    """The counts of a corpus, and their differences from the published ones; `duplicates` counts repeated documents."""
 
     name: str
     source: Path | None
@@ -139,7 +139,7 @@ class Check:
 
     @property
     def complete(self) -> bool:
-        """Whether every count is the published one."""
+        """Whether every count equals the published one."""
         return not self.differences
 
 
@@ -158,19 +158,19 @@ def _folder(folder: str | os.PathLike[str] | None, hint: str = "") -> Path:
     named = folder if folder is not None else os.environ.get("SUREBAYES_DATA")
     if not named:
         raise CorpusMissing(
-            f"No folder of corpora: pass `folder`, or name one in the environment variable SUREBAYES_DATA.{hint}"
+            f"No folder of corpora was given: pass `folder`, or set the environment variable SUREBAYES_DATA.{hint}"
         )
     path = Path(named)
     if not path.is_dir():
-        raise CorpusMissing(f"{path} is not a folder. Name a folder of corpora.{hint}")
+        raise CorpusMissing(f"{path} is not a folder. Give a folder of corpora.{hint}")
     return path
 
 
 def _find(entry: Entry, root: Path, itself: bool) -> tuple[Path | None, list[str]]:
-    """Look for a corpus; return its path, if found, and all places searched.
+    """Search for a corpus; return its path, or None, and all places searched.
 
-    The root may be the folder of the corpus itself: if it has the right name, or if it was given for this corpus
-    (``itself``) and its contents fit no other corpus.
+    The root may be the corpus itself if it has the right name, or if it was given for this corpus (``itself``) and the
+    layout is distinctive.
     """
     looked = [str(root / entry.parquet)] if entry.parquet else []
     if entry.parquet and (root / entry.parquet).is_file():
@@ -188,7 +188,7 @@ def _find(entry: Entry, root: Path, itself: bool) -> tuple[Path | None, list[str
 
 
 def catalogue() -> Mapping[str, Entry]:
-    """Return every corpus of the papers, and the substitutes, by name.
+    """Return all corpora of the papers and their substitutes, by name.
 
     Examples
     --------
@@ -242,11 +242,11 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> Corpus:
     UnknownCorpus
         If the catalogue has no such name.
     CorpusMissing
-        If it isn't in the folder, or isn't available.
+        If it isn't in the folder, or was never published.
     MalformedCorpus
-        If a file isn't in the format; the message names the file and the place.
+        If a file is malformed; the message names the file and the line.
     ImportError
-        If it is a Parquet file and pyarrow is not installed.
+        If it is a Parquet file, and pyarrow is not installed.
 
     Examples
     --------
@@ -264,7 +264,7 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> Corpus:
     path, looked = _find(entry, root, itself=folder is not None)
     if path is None:
         raise CorpusMissing(
-            f"{root} doesn't hold {entry.title}. Looked for: {', '.join(looked)}. Where to get it: {entry.obtain}."
+            f"{root} doesn't contain {entry.title}. Searched: {', '.join(looked)}. Where to get it: {entry.obtain}."
         )
     if path.suffix == ".parquet":
         task = entry.layout if entry.layout and entry.layout.startswith("ecml") else None
@@ -276,7 +276,7 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> Corpus:
 
 
 def read_trec(index: str | os.PathLike[str]) -> Corpus:
-    """Read any corpus in TREC's layout: an index with lines ``spam ../data/000/000``, and the files it names."""
+    """Read a corpus in TREC's layout: an index with lines such as ``spam ../data/000/000``, and its message files."""
     path = Path(index)
     if not path.is_file():
         raise CorpusMissing(f"No index at {path}. In TREC's spam corpora it is called full/index.")
@@ -303,7 +303,7 @@ def _corpus(name: str, records: Sequence[Item], source: Path) -> Corpus:
 
 
 def check(name: str, folder: str | os.PathLike[str] | None = None) -> Check:
-    r"""Read a corpus, and compare its counts with the published ones.
+    r"""Read a corpus and compare its counts with the published ones.
 
     Examples
     --------
@@ -335,7 +335,7 @@ def check(name: str, folder: str | os.PathLike[str] | None = None) -> Check:
 
 
 def mails(corpus: Corpus) -> list[bytes]:
-    """Return the documents as parsable messages.
+    """Return the documents of a mail corpus as parsable messages.
 
     Enron-Spam's files lack the blank line after the Subject line; it is inserted.
     """
@@ -351,14 +351,14 @@ def _as_mail(raw: bytes) -> bytes:
 
 
 def texts(corpus: Corpus, subject: bool = False) -> list[str]:
-    """Return the texts of the papers' experiments: article bodies, pages without tags, texts unchanged.
+    """Return the documents as texts: article bodies, pages without tags, and unchanged texts.
 
     Parameters
     ----------
     corpus : Corpus
         Newsgroups, web pages or texts. For mail use ``surebayes.read_message``.
     subject : bool
-        Whether an article's subject is kept (Kolcz & Chowdhury) or not (Frank & Bouckaert).
+        Whether to keep an article's subject, as Kolcz & Chowdhury do and Frank & Bouckaert do not.
     """
     kind = ENTRIES[corpus.name].kind if corpus.name in ENTRIES else "text"
     if kind == "newsgroup":
@@ -372,7 +372,7 @@ def texts(corpus: Corpus, subject: bool = False) -> list[str]:
 
 
 def modapte(corpus: Corpus) -> tuple[Corpus, Corpus]:
-    """Return Reuters-21578's ModApte training and test documents, with the categories that both halves have.
+    """Return Reuters-21578's ModApte training and test documents, with the categories common to both.
 
     All 9,603 and 3,299 documents stay, including those in none of the 90 categories.
     """

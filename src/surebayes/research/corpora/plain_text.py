@@ -1,4 +1,4 @@
-"""Plain text as in the papers: an article without its headers, a page without its tags, counts of words."""
+"""Plain text as in the papers: articles without headers, web pages without tags, and count matrices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def newsgroup_text(raw: bytes, subject: bool = False) -> str:
-    r"""Return the body of an article, on request after its subject; further headers would reveal the group.
+    r"""Return the body of an article, optionally with its subject; further header fields would reveal the group.
 
     Examples
     --------
@@ -29,9 +29,9 @@ def newsgroup_text(raw: bytes, subject: bool = False) -> str:
 
 
 def strip_tags(html: str) -> str:
-    """Return the text of a page: without tags, comments, scripts and styles, with its entities as characters.
+    """Return the text of a page without tags, comments, scripts and styles; entities become characters.
 
-    The time is proportional to the length, for any page.
+    The time is linear in the length for any page.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def strip_tags(html: str) -> str:
             end, skip = html.find(">", start), 1
         if end < 0:
             return unescape(" ".join(pieces))
-        # The closing tag of a script is left to the next turn, which drops it as any tag.
+        # The next iteration drops the closing tag of a script like any other tag.
         place = end + skip
         pieces.append("")
     pieces.append(html[place:])
@@ -58,7 +58,7 @@ def strip_tags(html: str) -> str:
 
 
 def web_text(raw: bytes) -> str:
-    """Return the text of a WebKB page: without its HTTP headers and without tags."""
+    """Return the text of a WebKB page without its HTTP headers and tags."""
     head, body = head_and_body(raw)
     # A page without headers starts with its HTML.
     page = body if re.match(rb"[\w-]+:|HTTP/", head) else raw
@@ -66,14 +66,14 @@ def web_text(raw: bytes) -> str:
 
 
 def count_matrix(documents: Sequence[str], width: int | None = None) -> csr_matrix:
-    """Return ``term:count`` documents (ECML/PKDD 2006) as a sparse matrix of counts, column = term number.
+    """Return ``term:count`` documents (ECML/PKDD 2006) as a sparse matrix of counts; columns are term numbers.
 
     Parameters
     ----------
     documents : sequence of str
         For example ``load("ecml2006_a").documents``.
     width : int, optional
-        The number of columns; by default the largest term number plus one. Terms beyond it are an error.
+        The number of columns; by default the largest term number plus one. A larger term number is an error.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Laboratory of the experiments: corpora as counts, a cache, several processes, results as tables and plots."""
+"""Infrastructure of the experiments: corpora as term counts, a cache, worker processes, tables and plots."""

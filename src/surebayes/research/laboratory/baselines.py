@@ -1,4 +1,4 @@
-"""The classifiers that the papers compare with: logistic regression, SVM, maximum entropy, balanced winnow."""
+"""The papers' baseline classifiers: logistic regression, SVM, maximum entropy, balanced winnow."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sklearn.svm import LinearSVC
 
 
 def logistic_regression(variance: float = 1.0) -> LogisticRegression:
-    """Logistic regression with a Gaussian prior of this variance on every weight (Kolcz & Yih: 1)."""
+    """Return logistic regression with a Gaussian prior of this variance on every weight (Kolcz & Yih: 1)."""
     return LogisticRegression(C=variance, solver="liblinear")
 
 
 class _SVM(LinearSVC):
-    """LinearSVC that uses the last iterate at liblinear's limit, without a warning.
+    """LinearSVC without the warning at liblinear's iteration limit.
 
-    The limit is met only with a large C on separable rows, where all further iterates rank alike.
+    The limit is reached only with a large C on separable rows, where further iterations don't change the ranking.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -35,14 +35,14 @@ class _SVM(LinearSVC):
 
 
 def linear_svm(C: float = 1.0) -> LinearSVC:
-    """Linear SVM with the hinge loss; on rows of unit length SVM-light's default C is 1 (Kolcz & Yih)."""
+    """Return a linear SVM with the hinge loss; on rows of unit length SVM-light's default C is 1 (Kolcz & Yih)."""
     return _SVM(C=C, loss="hinge", max_iter=5000, random_state=0)
 
 
 def maximum_entropy(n_classes: int, variance: float = 1.0) -> LogisticRegression:
-    """Maximum entropy with a Gaussian prior of this variance on each class's weights (Junejo & Karim: Mallet's).
+    """Return a maximum-entropy classifier with a Gaussian prior on each class's weights, as in Mallet (Junejo & Karim).
 
-    Two classes have two vectors of weights there and one here, their difference, with twice the variance.
+    With two classes, Mallet has two weight vectors; scikit-learn has one, their difference, with twice the variance.
     """
     if n_classes == 2:
         return LogisticRegression(C=2 * variance, solver="liblinear")
@@ -50,14 +50,14 @@ def maximum_entropy(n_classes: int, variance: float = 1.0) -> LogisticRegression
 
 
 class TunedSVM(ClassifierMixin, BaseEstimator):
-    """Linear SVM on rows of unit L2 length, C chosen on a hold-out of the training rows (Junejo & Karim).
+    """Linear SVM on rows of unit L2 length, with C chosen on held-out training rows (Junejo & Karim).
 
     Parameters
     ----------
     grid : tuple of float
-        The values of C to try; of equally good ones, the smallest wins.
+        The values of C to try; the smallest wins a tie.
     share : float, default=0.3
-        The share of training rows held out.
+        Share of the training rows to hold out.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class TunedSVM(ClassifierMixin, BaseEstimator):
         self.share = share
 
     def fit(self, X: Any, y: Any) -> TunedSVM:
-        """Choose C, then train on all rows."""
+        """Choose C, then fit on all rows."""
         X, y = normalize(csr_array(X, dtype=float)), np.asarray(y)
         train, held_out = next(StratifiedShuffleSplit(1, test_size=self.share, random_state=0).split(X, y))
         right = [linear_svm(C).fit(X[train], y[train]).score(X[held_out], y[held_out]) for C in self.grid]
@@ -92,16 +92,16 @@ class TunedSVM(ClassifierMixin, BaseEstimator):
 class BalancedWinnow(ClassifierMixin, BaseEstimator):
     """Balanced winnow for several classes, with the settings of the toolkit that Junejo & Karim used.
 
-    A vector of weights for each class, 1 at first. A wrong prediction multiplies the wrong class's weights of the
-    row's terms by 1 - epsilon and the right one's by 1 + epsilon; so does a right prediction whose score is not more
-    than 1 + delta times the runner-up's. Epsilon cools after every pass.
+    Each class has a vector of weights, initially 1. A wrong prediction multiplies the wrong class's weights of the
+    row's terms by 1 - epsilon and the correct class's by 1 + epsilon. After a correct prediction with a score of
+    at most 1 + delta times the runner-up's, the runner-up counts as the wrong class. Epsilon shrinks after every pass.
 
     Parameters
     ----------
     epsilon, delta, cooling : float
-        See above; .5, .1 and .5 by default.
+        The step, the required margin, and the share by which the step shrinks after each pass.
     passes : int, default=30
-        Passes over the rows.
+        Number of passes over the rows.
 
     Examples
     --------
@@ -117,11 +117,11 @@ class BalancedWinnow(ClassifierMixin, BaseEstimator):
         self.passes = passes
 
     def fit(self, X: Any, y: Any) -> BalancedWinnow:
-        """Learn the weights, row by row."""
+        """Fit the weights, one row at a time."""
         X = csr_array(X, dtype=float)
         self.classes_, labels = np.unique(y, return_inverse=True)
         k, (n, v) = len(self.classes_), X.shape
-        # Column v is the bias: a term in every row.
+        # Column v is the bias, a term that every row contains.
         columns = [np.append(X.indices[a:b], v) for a, b in zip(X.indptr[:-1], X.indptr[1:])]
         values = [np.append(X.data[a:b], 1.0) for a, b in zip(X.indptr[:-1], X.indptr[1:])]
         weights = np.ones((v + 1, k))

@@ -1,4 +1,4 @@
-"""Disk cache of results and rows, keyed by a digest of all dependencies: contents, code and settings."""
+"""Disk cache of results and count matrices, keyed by a digest of corpus contents, code and settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-# Dependencies of a figure besides its paper's module.
+# Modules that every figure depends on, besides its paper's module.
 CODE = [
     "core.sums",
     "core.statistics",
@@ -42,8 +42,8 @@ CODE = [
     "research.laboratory.words",
     "research.laboratory.porter",
 ]
-# Further dependencies of single papers.
-OWN = {"research.papers.junejo_karim": ("research.laboratory.random_draws",)}
+# Further modules that one paper depends on.
+EXTRA_CODE = {"research.papers.junejo_karim": ("research.laboratory.random_draws",)}
 
 
 def default_folder() -> Path:
@@ -66,9 +66,9 @@ def digest(*parts: Any) -> str:
 
 @lru_cache
 def code_digest(modules: tuple[str, ...]) -> str:
-    """Return a digest of the current source of modules of this package."""
+    """Return a digest of the source code of modules of this package."""
     total = hashlib.blake2b(digest_size=16)
-    for name in sorted({*modules, *(other for module in modules for other in OWN.get(module, ()))}):
+    for name in sorted({*modules, *(other for module in modules for other in EXTRA_CODE.get(module, ()))}):
         spec = find_spec(f"surebayes.{name}")
         if spec is None or spec.origin is None:
             raise ModuleNotFoundError(f"There is no module surebayes.{name}.")
@@ -77,7 +77,7 @@ def code_digest(modules: tuple[str, ...]) -> str:
 
 
 def content_digest(path: Path) -> str:
-    """Return a digest of a file's contents, or of the names, sizes and times of the files in a folder."""
+    """Return a digest of a file's contents, or of the names, sizes and modification times of a folder's files."""
     total = hashlib.blake2b(digest_size=16)
     if path.is_file():
         with path.open("rb") as file:
@@ -86,18 +86,18 @@ def content_digest(path: Path) -> str:
         return total.hexdigest()
     for file_path in sorted(path.rglob("*")):
         if file_path.is_file():
-            about = file_path.stat()
-            total.update(f"{file_path.relative_to(path)} {about.st_size} {about.st_mtime_ns}\n".encode())
+            status = file_path.stat()
+            total.update(f"{file_path.relative_to(path)} {status.st_size} {status.st_mtime_ns}\n".encode())
     return total.hexdigest()
 
 
 class Cache:
-    """A folder of results, each in a file, written atomically.
+    """A folder with one file per result, each written atomically.
 
     Parameters
     ----------
     folder : path, optional
-        The folder; by default the user's cache folder.
+        The cache folder; by default the user's.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class Cache:
         self._write(self._path(key, "json"), lambda file: file.write(json.dumps(value).encode()))
 
     def arrays(self, key: str, make: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        """Return the arrays for a key; compute and store missing ones."""
+        """Return the arrays stored under a key; if there are none, make and store them."""
         path = self._path(key, "npz")
         try:
             with np.load(path, allow_pickle=False) as stored:

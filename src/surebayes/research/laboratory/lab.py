@@ -1,4 +1,4 @@
-"""Environment of an experiment: corpora as counts, a cache, several processes, progress."""
+"""Environment of an experiment: corpora as term counts, a cache, worker processes and progress reports."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class CountedCorpus:
-    """A corpus as counts.
+    """A corpus as a matrix of term counts.
 
     Attributes
     ----------
     X : sparse matrix
-        Counts, documents in the corpus's order.
+        The counts, one row per document, in the corpus's order.
     classes : list of str
         Names of the classes, sorted.
     y : int array (n,), or bool array (n, K) for a multi-label corpus
         Class numbers, or membership.
     split : array of str
-        "train", "test", "unused", or "" without a published split.
+        "train", "test" or "unused", or "" if there is no published split.
     fold : int array
-        The published fold, -1 without one.
+        The published fold, or -1 if there is none.
     """
 
     X: csr_array
@@ -45,17 +45,17 @@ class CountedCorpus:
 
     @property
     def members(self) -> np.ndarray:
-        """Membership, (n, K), for either kind of labels."""
+        """Class membership of each document, a bool array (n, K), for single-label and multi-label corpora."""
         return self.y if self.y.ndim == 2 else self.y[:, None] == np.arange(len(self.classes))
 
     def take(self, rows: Any) -> CountedCorpus:
-        """Keep some documents."""
+        """Return the corpus restricted to these rows, given as indices or as a mask."""
         rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
         return CountedCorpus(csr_array(self.X[rows]), self.classes, self.y[rows], self.split[rows], self.fold[rows])
 
 
 class TrainTest(NamedTuple):
-    """A collection split in two.
+    """A training set and a test set.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class TrainTest(NamedTuple):
     y, T : array
         Their labels: class numbers, or membership of each class.
     classes : sequence of str
-        Names of the classes, if needed.
+        Names of the classes; empty if the experiment doesn't use them.
     """
 
     X: Any
@@ -75,7 +75,7 @@ class TrainTest(NamedTuple):
 
 
 def seen_columns(train: csr_array, *others: csr_array, at_least: int = 1) -> tuple[csr_array, ...]:
-    """Leave out the columns with fewer occurrences than `at_least` in the training rows."""
+    """Return the matrices without columns that occur fewer than `at_least` times in the training rows."""
     seen = np.flatnonzero(train.sum(axis=0) >= at_least)
     return tuple(csr_array(rows[:, seen]) for rows in (train, *others))
 
@@ -91,7 +91,7 @@ def _texts(corpus: corpora.Corpus, subject: bool) -> list[str]:
 
 
 class Lab:
-    """Environment of experiments.
+    """The corpora, cache and processes that experiments run with.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ class Lab:
     cache : path, optional
         The cache's folder; by default ``surebayes`` in the user's cache folder.
     jobs : int, default=1
-        Processes.
+        Number of processes.
     progress : callable, optional
-        Called as progress(what, done, total).
+        Called as progress(task, done, total).
 
     Examples
     --------
@@ -141,13 +141,13 @@ class Lab:
         if name not in self._contents:
             path = corpora.available(self.folder).get(name)
             if path is None:
-                corpora.load(name, self.folder)  # raises, and says where to get it
+                corpora.load(name, self.folder)  # raises CorpusMissing with download instructions
                 raise corpora.CorpusMissing(f"The corpus {name!r} can't be found.")
             self._contents[name] = content_digest(Path(path))
         return self._contents[name]
 
     def counted(self, name: str, words: Words, classes: Sequence[str] | None = None) -> CountedCorpus:
-        """Return a corpus as counts, from the cache if possible."""
+        """Return a corpus as term counts, from the cache if possible."""
         code = code_digest(
             (
                 "research.laboratory.words",
@@ -159,7 +159,7 @@ class Lab:
         chosen = None if classes is None else list(classes)
         key = digest("counts", name, self.content(name), words.settings(), chosen, code)
         if key not in self._counted:
-            self._counted = {key: self._stored(key, name, words, chosen)}  # one at a time is kept in memory
+            self._counted = {key: self._stored(key, name, words, chosen)}  # only the latest one stays in memory
         return self._counted[key]
 
     def _stored(self, key: str, name: str, words: Words, classes: list[str] | None) -> CountedCorpus:
@@ -198,7 +198,7 @@ class Lab:
         }
 
     def map(self, function: Callable[..., Any], settings: Sequence[Mapping[str, Any]], what: str) -> list[Any]:
-        """Call ``function(lab, **setting)`` for each setting, in several processes, and keep each result.
+        """Call ``function(lab, **setting)`` for each setting, in `jobs` processes, and cache the results.
 
         Each result is stored at once, so an interrupted run resumes where it stopped. The key is a digest of the code,
         the setting, and the contents of the corpus in the setting's ``corpus``.

@@ -1,4 +1,4 @@
-"""Options of tables and figures: their names, and validation of their values."""
+"""Options of the papers' tables and figures: parsing and validation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def options_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the options of an item by name: all parameters but the lab.
+    """Return the options of an item by name: its parameters without the lab.
 
     Examples
     --------
@@ -22,7 +22,7 @@ def options_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def parsed_options(pairs: Iterable[str]) -> dict[str, Any]:
-    """Parse options given as NAME=VALUE; a value is JSON if it can be parsed as such, else a string.
+    """Parse options of the form NAME=VALUE; a value that isn't valid JSON is a string.
 
     Examples
     --------
@@ -45,13 +45,13 @@ def parsed_options(pairs: Iterable[str]) -> dict[str, Any]:
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "int": ((int,), "an integer"),
     "float": ((int, float), "a number"),
-    "str": ((str,), "a word"),
+    "str": ((str,), "a string"),
     "bool": ((bool,), "true or false"),
 }
 
 
 def checked_option(option: inspect.Parameter, value: Any) -> Any:
-    """Convert an option's value to the type of its parameter; ValueError if it doesn't fit.
+    """Convert an option's value to the type of its parameter; raise ValueError if it doesn't fit.
 
     Examples
     --------
@@ -72,23 +72,23 @@ def checked_option(option: inspect.Parameter, value: Any) -> Any:
     if many is not None:
         inside = many.removeprefix("Sequence[").removesuffix("]")
         values = list(value) if isinstance(value, (list, tuple)) else [value]
-        if not values or not all(_suits(inside, each) for each in values):
-            raise ValueError(f"{option.name} must be a list, each of it {_KINDS[inside][1]}. Got {value!r}.")
+        if not values or not all(_matches(inside, each) for each in values):
+            raise ValueError(f"{option.name} must be a list; each item must be {_KINDS[inside][1]}. Got {value!r}.")
         return values
     kind = next(kind for kind in kinds if kind in _KINDS)
-    least = 0 if option.default == 0 else 1
-    if not _suits(kind, value) or (kind == "int" and value < least):
-        range_ = f" of at least {least}" if kind == "int" else ""
-        raise ValueError(f"{option.name} must be {_KINDS[kind][1]}{range_}. Got {value!r}.")
+    minimum = 0 if option.default == 0 else 1
+    if not _matches(kind, value) or (kind == "int" and value < minimum):
+        bound = f" of at least {minimum}" if kind == "int" else ""
+        raise ValueError(f"{option.name} must be {_KINDS[kind][1]}{bound}. Got {value!r}.")
     return value
 
 
-def _suits(kind: str, value: Any) -> bool:
+def _matches(kind: str, value: Any) -> bool:
     return isinstance(value, _KINDS[kind][0]) and (kind == "bool" or not isinstance(value, bool))
 
 
 def in_one_line(options: Mapping[str, Any]) -> str:
-    """Return options in the form of the command line: runs=2, corpora=webkb and news20.
+    """Format options for a sentence, for example "runs=2, corpora=webkb and news20".
 
     Examples
     --------

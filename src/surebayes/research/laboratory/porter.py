@@ -1,17 +1,17 @@
-"""Porter's stemmer (M. F. Porter 1980, "An algorithm for suffix stripping"), for Kim, Seo & Rim's tables."""
+"""Porter's stemmer (M. F. Porter 1980, "An algorithm for suffix stripping")."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
-# A word in the paper's terms: [C](VC)^m[V], where y is a vowel after a consonant.
+# Porter writes a word as [C](VC)^m[V]; y is a vowel after a consonant.
 _MEASURE = re.compile("v+c+")
 
 
 @lru_cache(maxsize=1 << 16)
 def _shape(stem: str) -> str:
-    """Spell a stem in v's and c's."""
+    """Return a stem with each vowel replaced by "v" and each consonant by "c"."""
     shape = ""
     for letter in stem:
         vowel = letter in "aeiou" or (letter == "y" and shape[-1:] == "c")
@@ -23,12 +23,12 @@ def _measure(stem: str) -> int:
     return len(_MEASURE.findall(_shape(stem)))
 
 
-def _double(word: str) -> bool:
+def _ends_in_double_consonant(word: str) -> bool:
     return len(word) > 1 and word[-1] == word[-2] and _shape(word)[-1] == "c"
 
 
 def _short(word: str) -> bool:
-    """Whether it ends consonant, vowel, consonant, the last not w, x or y: hop, but not snow."""
+    """Whether a word ends in consonant, vowel, consonant other than w, x or y: "hop", but not "snow"."""
     return _shape(word)[-3:] == "cvc" and word[-1] not in "wxy"
 
 
@@ -87,7 +87,7 @@ def _longest(word: str, suffixes: tuple[str, ...]) -> str | None:
 
 
 def _step_1(word: str) -> str:
-    """Plurals and participles."""
+    """Strip the endings of plurals and participles."""
     if word.endswith(("sses", "ies")):
         word = word[:-2]
     elif word.endswith("s") and not word.endswith("ss"):
@@ -104,10 +104,10 @@ def _step_1(word: str) -> str:
 
 
 def _restored(stem: str) -> str:
-    """Restore the stem of a participle without -ed or -ing: hop from hopp, hope from hop(e)."""
+    """Restore a stem after -ed or -ing was stripped: "hopp" becomes "hop", "hop" from "hoping" becomes "hope"."""
     if stem.endswith(("at", "bl", "iz")):
         return stem + "e"
-    if _double(stem) and stem[-1] not in "lsz":
+    if _ends_in_double_consonant(stem) and stem[-1] not in "lsz":
         return stem[:-1]
     return stem + "e" if _measure(stem) == 1 and _short(stem) else stem
 
@@ -134,11 +134,11 @@ def _step_5(word: str) -> str:
         m = _measure(stem)
         if m > 1 or (m == 1 and not _short(stem)):
             word = stem
-    return word[:-1] if _measure(word) > 1 and _double(word) and word.endswith("l") else word
+    return word[:-1] if _measure(word) > 1 and _ends_in_double_consonant(word) and word.endswith("l") else word
 
 
 def stem(word: str) -> str:
-    """Return the stem of an English word in lower case; words of one or two letters are their own.
+    """Return the stem of a lower-case English word; words of one or two letters are unchanged.
 
     Examples
     --------

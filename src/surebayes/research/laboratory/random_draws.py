@@ -1,4 +1,4 @@
-"""Junejo & Karim's runs on randomly drawn documents, and the choice of a token rule on training documents."""
+"""Junejo & Karim's runs on randomly drawn documents, with a token rule chosen on the training documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METHODS = ("DTWC-O", "DTWC-KL", "DTWC-LO", "NB", "ME", "BW", "SVM")
 
 
 def method(name: str, n_classes: int = 2) -> Any:
-    """Build a classifier of the tables.
+    """Build a classifier from its name in the tables.
 
     Examples
     --------
@@ -28,7 +28,7 @@ def method(name: str, n_classes: int = 2) -> Any:
     >>> method("DTWC-KL")
     TermDiscriminant(weight='kl')
     """
-    made: dict[str, Callable[[], Any]] = {
+    factories: dict[str, Callable[[], Any]] = {
         "DTWC-O": lambda: TermDiscriminant(weight="odds"),
         "DTWC-KL": lambda: TermDiscriminant(weight="kl"),
         "DTWC-LO": lambda: TermDiscriminant(weight="log_odds"),
@@ -37,13 +37,13 @@ def method(name: str, n_classes: int = 2) -> Any:
         "BW": lambda: BalancedWinnow(),
         "SVM": lambda: TunedSVM(),
     }
-    return made[name]()
+    return factories[name]()
 
 
 def split_of(
     data: CountedCorpus, train: np.ndarray, test: np.ndarray, vocabulary: str = "train", at_least: int = 1
 ) -> TrainTest:
-    """Take rows; the vocabulary is that of the training rows, or of both ("both", as the paper words it)."""
+    """Split a corpus; the vocabulary comes from the training rows, or from all rows (`vocabulary` "both")."""
     X, Z = csr_array(data.X[train]), csr_array(data.X[test])
     known = X if vocabulary == "train" else csr_array(vstack([X, Z]))
     _, X, Z = seen_columns(known, X, Z, at_least=at_least)
@@ -62,7 +62,8 @@ def accuracies(task: TrainTest, methods: Sequence[str]) -> dict[str, float]:
 def draw(y: np.ndarray, train: int, test: int, seed: int, shuffled: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Draw training and test rows of each class.
 
-    Training rows are sorted by class, as a toolkit reads the folders of a corpus; only balanced winnow depends on it.
+    Training rows are sorted by class, since a toolkit reads a corpus folder by folder. Only balanced winnow depends
+    on this order.
     """
     random = np.random.default_rng(seed)
     orders = [random.permutation(np.flatnonzero(y == c)) for c in np.unique(y)]
@@ -71,16 +72,16 @@ def draw(y: np.ndarray, train: int, test: int, seed: int, shuffled: bool = False
 
 
 class TokenRule(NamedTuple):
-    """An interpretation of the paper's terms; stop words are always removed, as in the paper.
+    """One interpretation of the paper's notion of a term; stop words are always removed, as in the paper.
 
     Attributes
     ----------
     pattern : str
         The regular expression of a word.
     stems : bool
-        Count Porter stems.
+        Whether to count Porter stems instead of words.
     at_least : int
-        Leave out terms with fewer occurrences in the training documents.
+        Minimum number of occurrences of a term in the training documents.
 
     Examples
     --------
@@ -95,17 +96,17 @@ class TokenRule(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the rule in a few words."""
+        """A short name of the rule."""
         more = f", {self.at_least} or more" if self.at_least > 1 else ""
         return f"{self.pattern}{', stems' if self.stems else ''}{more}"
 
     @property
     def words(self) -> Words:
-        """Return the rule for counting words, with scikit-learn's stop list instead of the toolkit's."""
+        """The rule as settings of a word counter, with scikit-learn's stop list instead of the toolkit's."""
         return Words(self.pattern, stop_words=True, stems=self.stems)
 
 
-# Not specified by the paper: the form of a token, stems (only mentioned in its introduction), rare terms.
+# The paper specifies neither the form of a token, nor stemming (mentioned in its introduction), nor a cut-off.
 TOKEN_RULES = {
     rule.name: rule
     for rule in (
@@ -147,15 +148,15 @@ def run_drawn(
 def cross_validate(
     lab: Lab, corpus: str, size: int, test: int, seed: int, tokens: str, classes: Sequence[str] | None = None
 ) -> dict[str, float]:
-    """Judge a token rule by ten-fold cross-validation within the training documents of one run.
+    """Evaluate a token rule by ten-fold cross-validation within the training documents of one run.
 
-    The judges are the paper's three weightings and naive Bayes, which are fast and have no parameters.
+    It uses the paper's three weightings and Naive Bayes, which are fast and have no parameters.
     """
     rule = TOKEN_RULES[tokens]
     data = lab.counted(corpus, rule.words, classes)
     train, _ = draw(data.y, size, test, 1000 * size + seed)
     fold = np.empty(len(train), int)
-    for c in np.unique(data.y[train]):  # rows were drawn at random: every tenth of a class is a random tenth
+    for c in np.unique(data.y[train]):  # rows were drawn at random, so every tenth row of a class is a random sample
         members = np.flatnonzero(data.y[train] == c)
         fold[members] = np.arange(len(members)) % FOLDS
     results = [
@@ -166,7 +167,7 @@ def cross_validate(
 
 
 def chosen_on_training_documents(judged: Mapping[str, Mapping[str, float]]) -> str:
-    """Choose the token rule with the highest mean of the judges' cross-validated accuracies; the first among equals.
+    """Return the token rule with the highest mean cross-validated accuracy; the first rule wins a tie.
 
     Examples
     --------
@@ -187,17 +188,17 @@ class Runs(NamedTuple):
     rules: Sequence[str] = ()
 
     def judge(self, lab: Lab) -> dict[str, list[dict[str, float]]]:
-        """Judge every token rule on the training documents of every run."""
+        """Cross-validate every token rule on the training documents of every run."""
         settings = [
             {"corpus": self.corpus, "size": size, "seed": run, "tokens": rule, **self.drawn}
-            for rule in TOKEN_RULES  # the outer loop, so that only one rule's counts are in memory
+            for rule in TOKEN_RULES  # outer loop: only one rule's counts are in memory at a time
             for size, run in self.cases
         ]
         results = iter(lab.map(cross_validate, settings, f"Junejo & Karim, token rules on {self.corpus}"))
         return {rule: [next(results) for _ in self.cases] for rule in TOKEN_RULES}
 
     def choose(self, judged: Mapping[str, list[dict[str, float]]], once: bool = False) -> Runs:
-        """Choose the best rule on the training documents of each run, or the best one on average for all runs."""
+        """Choose the best rule for each run, or the rule with the best average for all runs."""
         if once:
             rule = chosen_on_training_documents({rule: _means(results) for rule, results in judged.items()})
             return self._replace(rules=[rule] * len(self.cases))
@@ -205,7 +206,7 @@ class Runs(NamedTuple):
         return self._replace(rules=[chosen_on_training_documents(each) for each in by_run])
 
     def measure(self, lab: Lab, methods: Sequence[str], **options: Any) -> list[dict[str, float]]:
-        """Return the accuracies of every run."""
+        """Return each method's accuracy in percent, run by run."""
         settings = [
             {"corpus": self.corpus, "size": size, "seed": run, "tokens": rule, "methods": list(methods)}
             | {**self.drawn, **options}
@@ -216,19 +217,19 @@ class Runs(NamedTuple):
     def records(
         self, block: str, accuracies: list[dict[str, float]], published: Mapping[str, Sequence[float]], setting: str
     ) -> list[PublishedFigure]:
-        """Return the mean over the runs of each size, and the mean over the sizes."""
+        """Return the means over the runs of each size, and the mean over all sizes."""
         by_size = self._by_size(accuracies)
         records = []
         for name in accuracies[0]:
             rows = {str(size): _means(results)[name] for size, results in by_size.items()}
             rows["Avg"] = float(np.mean(list(rows.values())))
             for row, mean in rows.items():
-                printed = published[row][METHODS.index(name)] if row in published else None
-                records.append(PublishedFigure(PAPER, self.item, block, row, name, printed, mean, setting))
+                published_value = published[row][METHODS.index(name)] if row in published else None
+                records.append(PublishedFigure(PAPER, self.item, block, row, name, published_value, mean, setting))
         return records
 
     def spread(self, accuracies: list[dict[str, float]], setting: str) -> list[PublishedFigure]:
-        """Return the standard deviation over the runs of each size; nothing for a single run."""
+        """Return the standard deviation over the runs of each size; empty for a single run."""
         block = f"{self.corpus}, standard deviation"
         return [
             PublishedFigure(PAPER, self.item, block, str(size), name, None, float(np.std(values, ddof=1)), setting)
@@ -238,7 +239,7 @@ class Runs(NamedTuple):
         ]
 
     def judgements(self, judged: Mapping[str, list[dict[str, float]]]) -> list[PublishedFigure]:
-        """Return the mean figures of each token rule, and how many runs took it."""
+        """Return each token rule's mean accuracies, and the number of runs in which it was chosen."""
         block = f"{self.corpus}, token rules by ten-fold accuracy on training documents"
         records = []
         for rule, results in judged.items():

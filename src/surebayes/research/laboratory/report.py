@@ -13,18 +13,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PublishedFigure:
-    """One figure of a paper, and ours.
+    """A published figure and its reproduction.
 
     Attributes
     ----------
     paper, item, corpus, row, column : str
-        Its place: "kolcz-yih", "table 2", "spamassassin", "abs_idf", "all features".
+        The figure's place, for example "kolcz-yih", "table 2", "spamassassin", "abs_idf", "all features".
     published : float or None
-        The printed value; None if the paper has none for this corpus, or only a curve.
+        The value in the paper; None if the paper has none for this corpus, or only a curve.
     ours : float or None
-        Our value; None without the corpus.
+        The reproduced value; None if the corpus is missing.
     setting : str
-        The setting, above all its differences from the paper.
+        The experiment's settings, in particular where they differ from the paper's.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class PublishedFigure:
     setting: str = ""
 
     def cell(self) -> str:
-        """Return our figure, with the published one in parentheses; the published one alone without the corpus."""
+        """Return the reproduced figure with the published one in parentheses, or the published figure alone."""
         figures = [] if self.ours is None else [shown(self.ours)]
         figures += [] if self.published is None else [f"({shown(self.published)})"]
         return " ".join(figures) or "-"
@@ -51,12 +51,12 @@ class PublishedFigure:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A figure: named series of points.
+    """A plot of named series of points.
 
     Attributes
     ----------
     name : str
-        Its file's name without suffix.
+        The file name without its suffix.
     title, x_label, y_label : str
         Title and axis labels.
     series : mapping from str to (xs, ys)
@@ -64,11 +64,11 @@ class Plot:
     kind : {"line", "bars", "points"}
         The style.
     x_range, y_range : (float, float), optional
-        The range of the x axis.
+        The ranges of the axes.
     log_x : bool
-        A logarithmic x axis.
+        Whether the x axis is logarithmic.
     marked : collection of str
-        Bars with stripes (significant differences).
+        Names of the bars to hatch, such as those with significant differences.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Plot:
     marked: tuple[str, ...] = ()
 
     def draw(self, path: Path) -> None:
-        """Draw it into a file, in the format of its suffix. Needs matplotlib (the extra ``plots``)."""
+        """Write the plot to a file, in the format of its suffix; needs matplotlib (the extra ``plots``)."""
         # The object interface: no window, no global state, no change of the user's backend.
         try:
             from matplotlib import rc_context
@@ -137,7 +137,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Result of one table or figure.
+    """The result of reproducing one table or figure.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class Result:
     notes: list[str] = field(default_factory=list)
 
     def value(self, row: str, column: str, corpus: str | None = None) -> float:
-        """Return our figure for a row and column; KeyError if there is none."""
+        """Return the reproduced figure of a row and column; raise KeyError if there is none."""
         for record in self.records:
             if (record.row, record.column) == (row, column) and corpus in (None, record.corpus):
                 if record.ours is None:
@@ -187,7 +187,7 @@ def shown(value: float) -> str:
 
 
 def in_words(count: int) -> str:
-    """Return a number as in prose: small ones in words.
+    """Return a count as in prose: numbers up to ten are spelled out.
 
     Examples
     --------

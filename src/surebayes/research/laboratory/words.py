@@ -1,4 +1,4 @@
-"""Word counts as in the papers: a token rule, stop words, stems, rare words dropped."""
+"""Word counts as in the papers, with token rules, stop words, stemming and a cut-off for rare words."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Words:
     pattern : str
         The regular expression of a word, for lower-cased text.
     stop_words : bool
-        Leave out English stop words (scikit-learn's list).
+        Whether to leave out English stop words (scikit-learn's list).
     stems : bool
-        Count Porter stems instead of words.
+        Whether to count Porter stems instead of words.
     min_count : int
-        Drop words with fewer occurrences in all texts.
+        Minimum number of occurrences of a word in all texts.
     subject : bool
-        Read an article's subject too.
+        Whether to count the words of an article's subject too.
     ngrams : (int, int)
         Lengths of the word or character n-grams.
     characters : bool
-        Count character n-grams within words, instead of words.
+        Whether to count character n-grams within words, instead of words.
 
     Examples
     --------
@@ -50,11 +50,11 @@ class Words:
     characters: bool = False
 
     def settings(self) -> dict[str, object]:
-        """Return the settings as a mapping, for a cache's key."""
+        """Return the settings as a mapping, for use in a cache key."""
         return asdict(self)
 
     def count(self, texts: Sequence[str]) -> tuple[csr_array, list[str]]:
-        """Count the words of texts: a sparse matrix and the word of each column."""
+        """Return the word counts of texts as a sparse matrix, and the word of each column."""
         vectorizer = CountVectorizer(
             analyzer="char_wb" if self.characters else "word",
             ngram_range=self.ngrams,
@@ -74,7 +74,7 @@ class Words:
 
 
 def _merged(X: csr_array, names: list[str]) -> tuple[csr_array, list[str]]:
-    """Add up columns of equal names; each distinct word is stemmed once."""
+    """Add up the columns that have the same name."""
     distinct, place = np.unique(np.array(names), return_inverse=True)
     shape = len(names), len(distinct)
     rows, columns = np.arange(len(names), dtype=np.int32), place.astype(np.int32)

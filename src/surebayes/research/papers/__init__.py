@@ -1,8 +1,8 @@
-"""The five papers, reproduced: one function for each table and figure, with published figures and ours.
+"""Reproduction of the five papers, with one function for each table and figure.
 
-`reproduce` runs a paper or one of its items and returns `Result` objects: records (paper, item, corpus, row, column,
-published, ours, setting), plots and notes. Corpora come from `surebayes.research.corpora`; counts and results are kept
-in a cache under a digest of contents, code and settings, so that an interrupted run resumes where it stopped.
+`reproduce` runs a paper or one of its items. It returns `Result` objects with records (paper, item, corpus, row,
+column, published, ours, setting), plots and notes. Corpora come from `surebayes.research.corpora`. Counts and results
+are cached under a digest of contents, code and settings, so that an interrupted run resumes where it stopped.
 
 >>> from surebayes import papers
 >>> result, = papers.reproduce("frank-bouckaert", "figure 1")
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 PAPERS = ("kolcz-yih", "kim-seo-rim", "frank-bouckaert", "junejo-karim", "kolcz-chowdhury")
-"""The papers by name."""
+"""Names of the papers."""
 
 
 def _module(paper: str) -> Any:
@@ -56,7 +56,7 @@ def title(paper: str) -> str:
 
 
 def items(paper: str) -> Mapping[str, Callable[..., Result]]:
-    """Return the tables and figures of a paper: a function of a `Lab` and named options for each.
+    """Return the tables and figures of a paper, each as a function of a `Lab` and options.
 
     Examples
     --------
@@ -77,25 +77,31 @@ def reproduce(paper: str, item: str | None = None, lab: Lab | None = None, **opt
     item : str, optional
         For example "table 2"; all of them by default.
     lab : Lab, optional
-        Where it runs: corpora, cache, processes, progress.
+        The corpora, cache and processes to use; by default ``Lab()``.
     **options
-        Options of the items, such as ``runs=3``; each item takes the options that it knows, and its figures name them.
-        An unknown option or an unsuitable value is a ValueError.
+        Options such as ``runs=3``, passed to each item that has them and recorded in its results.
 
     Returns
     -------
     list of Result
-        One for each item; one without its corpus has no records, and a note that says where to get it.
+        One result per item. If the corpus is missing, it has no records, and a note explains how to get the corpus.
+
+    Raises
+    ------
+    ValueError
+        If the paper, item or option is unknown, or an option's value is invalid.
     """
     known = items(paper)
     if item is not None and item not in known:
-        raise ValueError(f"{paper} has no {item!r}; it has {', '.join(known)}.")
+        raise ValueError(f"{paper} has no {item!r}. Available: {', '.join(known)}.")
     chosen = known if item is None else {item: known[item]}
     accepted = {name: options_of(function) for name, function in chosen.items()}
     offered = {option for parameters in accepted.values() for option in parameters}
     unknown = sorted(set(options) - offered)
     if unknown:
-        raise ValueError(f"{paper} has no option {unknown[0]!r} here; it has {', '.join(sorted(offered)) or 'none'}.")
+        raise ValueError(
+            f"{paper} has no option {unknown[0]!r} here. Available: {', '.join(sorted(offered)) or 'none'}."
+        )
     lab = lab or Lab()
     results = []
     for name, function in chosen.items():
@@ -114,7 +120,7 @@ def reproduce(paper: str, item: str | None = None, lab: Lab | None = None, **opt
 
 
 def _with_options(result: Result, options: Mapping[str, Any]) -> Result:
-    """Return a result whose every figure says which options it was run with."""
+    """Return a result with the options added to each record's setting."""
     if not options:
         return result
     words = f"run with {in_one_line(options)}"

@@ -1,4 +1,4 @@
-"""``python -m surebayes.papers``: reproduce a paper, or one of its tables and figures, from the command line."""
+"""Command line to reproduce a paper, or one of its tables and figures (``python -m surebayes.papers``)."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from surebayes.research.papers.pages import pages
 
 
 def parser() -> argparse.ArgumentParser:
-    """Describe the arguments."""
+    """Return the parser of the command line."""
     arguments_parser = argparse.ArgumentParser(prog="python -m surebayes.papers", description=__doc__)
     arguments_parser.add_argument("paper", nargs="*", metavar="PAPER", help=", ".join(papers.PAPERS))
-    arguments_parser.add_argument("--all", action="store_true", help="all five papers")
-    arguments_parser.add_argument("--table", type=int, help="only the table of this number")
-    arguments_parser.add_argument("--figure", type=int, help="only the figure of this number")
-    arguments_parser.add_argument("--item", help='only this item, for example "table 2"')
-    arguments_parser.add_argument("--list", action="store_true", help="list the items of the papers and their options")
+    arguments_parser.add_argument("--all", action="store_true", help="reproduce all five papers")
+    arguments_parser.add_argument("--table", type=int, help="reproduce only the table with this number")
+    arguments_parser.add_argument("--figure", type=int, help="reproduce only the figure with this number")
+    arguments_parser.add_argument("--item", help='reproduce only this item, for example "table 2"')
+    arguments_parser.add_argument("--list", action="store_true", help="list the papers' items and their options")
     arguments_parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option, for example runs=3"
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="set an option, for example runs=3"
     )
-    arguments_parser.add_argument("--out", type=Path, help="write Markdown, JSON, CSV, PNG and SVG into this folder")
+    arguments_parser.add_argument("--out", type=Path, help="write Markdown, JSON, CSV, PNG and SVG to this folder")
     arguments_parser.add_argument(
-        "--pages", type=Path, help="write a Markdown page of each paper into this folder; plots go into --out, or there"
+        "--pages", type=Path, help="write one Markdown page per paper to this folder; plots go to --out if given"
     )
     arguments_parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    arguments_parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    arguments_parser.add_argument("--jobs", type=int, default=1, help="number of processes (default: 1)")
     arguments_parser.add_argument("--data", type=Path, help="folder of corpora (default: SUREBAYES_DATA)")
     arguments_parser.add_argument(
-        "--cache", type=Path, help="folder of kept results (default: the user's cache folder)"
+        "--cache", type=Path, help="folder for cached results (default: the user's cache folder)"
     )
     return arguments_parser
 
 
 def item_of(arguments: argparse.Namespace) -> str | None:
-    """Return the item that the arguments name."""
+    """Return the requested item, or None for all items."""
     if arguments.table is not None:
         return f"table {arguments.table}"
     return f"figure {arguments.figure}" if arguments.figure is not None else arguments.item
@@ -83,7 +83,7 @@ def run(names: Sequence[str], arguments: argparse.Namespace) -> list[papers.Resu
 
 
 def show(results: Sequence[papers.Result], arguments: argparse.Namespace) -> int:
-    """Print and write results as the arguments ask."""
+    """Print results and write the requested files; return the exit code."""
     if arguments.out is not None:
         papers.write(results, arguments.out)
     if arguments.pages is not None:
@@ -105,7 +105,7 @@ def show(results: Sequence[papers.Result], arguments: argparse.Namespace) -> int
 
 
 def list_items(names: Sequence[str]) -> int:
-    """Print the items of papers, with titles and options."""
+    """Print the items of papers with their titles and options; return the exit code."""
     for name in names:
         print(papers.title(name))
         for item, function in papers.items(name).items():
@@ -115,7 +115,7 @@ def list_items(names: Sequence[str]) -> int:
 
 
 def as_command() -> None:
-    """Run the command; a reader that closes the pipe, such as `head`, ends it silently."""
+    """Run the command; end silently if the reader closes the pipe, as `head` does."""
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main())

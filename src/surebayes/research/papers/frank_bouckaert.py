@@ -37,7 +37,7 @@ MODELS: Mapping[str, Any] = {
 def figure_1(
     lab: Lab | None = None, vocabulary: int = 20_000, corpus_words: int = 100_000, share: float = 0.1
 ) -> Result:
-    """Figure 1: the estimated odds ratio of an irrelevant word as the sizes of two classes drift apart (exact)."""
+    """Figure 1: the estimated odds ratio of an irrelevant word against the relative sizes of two classes (exact)."""
     first = np.linspace(0.005, 0.995, 199)
     ratio = _estimate(first, vocabulary, corpus_words, share) / _estimate(1 - first, vocabulary, corpus_words, share)
     records = [
@@ -72,14 +72,14 @@ def _data(lab: Lab, corpus: str) -> CountedCorpus:
         sizes = data.members.sum(0)
         largest = sorted(range(len(data.classes)), key=lambda k: (-sizes[k], data.classes[k]))[:10]
         top = CountedCorpus(data.X, [data.classes[k] for k in largest], data.y[:, largest], data.split, data.fold)
-        # Words of the stories left out are no part of the collection.
+        # Words that occur only in excluded stories are not part of the collection.
         (X,) = seen_columns(top.X, at_least=WORDS.min_count)
         return CountedCorpus(X, top.classes, top.y, top.split, top.fold)
     return lab.counted(corpus, WORDS, WEBKB if corpus == "webkb" else None)
 
 
 def _strata(data: CountedCorpus) -> np.ndarray:
-    """Return the strata of a split: the label, or the set of labels of three documents or more."""
+    """Return the stratum of each document: its label, or its set of labels if at least three documents share it."""
     if data.y.ndim == 1:
         return data.y
     _, strata, size = np.unique(data.y, axis=0, return_inverse=True, return_counts=True)
@@ -89,7 +89,7 @@ def _strata(data: CountedCorpus) -> np.ndarray:
 
 
 def run(lab: Lab, corpus: str, seed: int, models: Sequence[str], documents: int | None = None) -> dict[str, Any]:
-    """Train and test once: the AUC of each class for each model."""
+    """Train and test once; return each model's AUC for each class."""
     data = _data(lab, corpus)
     if documents is not None:
         data = data.take(np.random.default_rng(0).permutation(data.X.shape[0])[:documents])
@@ -107,7 +107,7 @@ def run(lab: Lab, corpus: str, seed: int, models: Sequence[str], documents: int 
 
 
 class RepeatedRuns:
-    """Repeated runs on one corpus: AUC by model, class and run, and comparisons."""
+    """AUCs of repeated runs on one corpus, by model, class and run."""
 
     def __init__(self, results: Sequence[Mapping[str, Any]], models: Sequence[str]) -> None:
         self.classes: list[str] = results[0]["classes"]
@@ -115,7 +115,7 @@ class RepeatedRuns:
         self.auc = {name: np.array([result[name] for result in results]).T for name in models}
 
     def compare(self, a: str, b: str) -> dict[str, Any]:
-        """Count where a beats b over the classes, in the mean and significantly (corrected resampled t-test, 5%)."""
+        """Count model a's wins over b by mean AUC, and its significant wins (corrected resampled t-test, 5%)."""
         first, second = self.auc[a], self.auc[b]
         difference = first.mean(1) - second.mean(1)
         p = np.array([metrics.corrected_resampled_ttest(x, y, *self.sizes).p for x, y in zip(first, second)])
@@ -148,13 +148,13 @@ def _comparison(
     runs: int,
     documents: int | None,
 ) -> Result:
-    """Compare two models on several corpora: wins, losses, significance, AUC by class, bars."""
+    """Compare two models on several corpora by wins, losses, significance and the AUC of each class."""
     records, plots, notes = [], [], []
     setting = f"{in_words(runs)} run{'s' if runs > 1 else ''} of {SETTING}"
     for corpus in chosen:
-        printed = published.get(corpus, {})
+        in_paper = published.get(corpus, {})
         if not lab.has(corpus):
-            for column, value in printed.items():
+            for column, value in in_paper.items():
                 row = f"{a} against {b}"
                 records.append(PublishedFigure(PAPER, item, corpus, row, column, value, None, "corpus not available"))
             continue
@@ -162,7 +162,7 @@ def _comparison(
         counts = results.compare(a, b)
         for column in ("wins", "losses", "significant wins", "significant losses"):
             record = PublishedFigure(
-                PAPER, item, corpus, f"{a} against {b}", column, printed.get(column), counts[column], setting
+                PAPER, item, corpus, f"{a} against {b}", column, in_paper.get(column), counts[column], setting
             )
             records.append(record)
             if record.published is not None and record.published != record.ours:
@@ -170,7 +170,7 @@ def _comparison(
         for method, kind in (("exact", "sign test, exact"), ("printed", "sign test, as printed")):
             p = sign_test(counts["wins"], counts["losses"], method=method)
             records.append(
-                PublishedFigure(PAPER, item, corpus, f"{a} against {b}", kind, printed.get(kind), p, setting)
+                PublishedFigure(PAPER, item, corpus, f"{a} against {b}", kind, in_paper.get(kind), p, setting)
             )
         for name, auc_a, auc_b in zip(results.classes, results.auc[a].mean(1), results.auc[b].mean(1)):
             records.append(PublishedFigure(PAPER, item, f"{corpus}, AUC", name, b, None, float(auc_b), setting))
@@ -215,7 +215,7 @@ def figure_2(lab: Lab, corpora: Sequence[str] = CORPORA, runs: int = 10, documen
     result = _comparison(lab, "figure 2", title, "MNB_PCN", "MNB", published, corpora, runs, documents)
     for method, kind in (("exact", "sign test, exact"), ("normal", "normal approximation"), ("printed", "as printed")):
         value = sign_test(81, 24, method=method)
-        printed = 4.64e-8 if method == "printed" else None
+        in_paper = 4.64e-8 if method == "printed" else None
         result.records.append(
             PublishedFigure(
                 PAPER,
@@ -223,7 +223,7 @@ def figure_2(lab: Lab, corpora: Sequence[str] = CORPORA, runs: int = 10, documen
                 "sign test of 81 wins, 24 losses",
                 "p",
                 kind,
-                printed,
+                in_paper,
                 value,
                 "from the printed counts",
             )
@@ -239,7 +239,7 @@ def figure_3(lab: Lab, runs: int = 10, documents: int | None = None) -> Result:
 
 
 def figure_4(lab: Lab, corpora: Sequence[str] = CORPORA, runs: int = 10, documents: int | None = None) -> Result:
-    """Figure 4: the centroid classifier against MNB with per-class normalisation; and the L1 centroid."""
+    """Figure 4: the centroid classifier, and its L1 variant, against MNB with per-class normalisation."""
     published = {
         "reuters21578": {"significant wins": 2, "significant losses": 1},
         "webkb": {"significant wins": 1, "significant losses": 1},
@@ -259,7 +259,7 @@ def figure_4(lab: Lab, corpora: Sequence[str] = CORPORA, runs: int = 10, documen
 
 
 def figure_5(lab: Lab, runs: int = 10, documents: int | None = None) -> Result:
-    """Figure 5: the centroid classifier against MNB_PCNmin on 20 Newsgroups; MNB against the centroid too."""
+    """Figure 5: MNB_PCNmin, and MNB, against the centroid classifier on 20 Newsgroups."""
     published = {"news20": {"wins": 20, "losses": 0, "significant wins": 18, "significant losses": 0}}
     title = "MNB_PCNmin and the centroid classifier"
     result = _comparison(lab, "figure 5", title, "MNB_PCNmin", "centroid", published, ("news20",), runs, documents)
@@ -281,7 +281,7 @@ def footnote_1(
     runs: int = 10,
     documents: int | None = None,
 ) -> Result:
-    """Footnote 1: MNB_PCNmin is worse than MNB_PCN on Reuters and WebKB, better on Industry Sector (not printed)."""
+    """Footnote 1: MNB_PCNmin is worse than MNB_PCN on Reuters and WebKB, and better on Industry Sector."""
     title = "MNB_PCNmin and MNB_PCN: no silver bullet"
     return _comparison(lab, "footnote 1", title, "MNB_PCNmin", "MNB_PCN", {}, corpora, runs, documents)
 

@@ -21,7 +21,7 @@ TITLE = (
 )
 
 MOVIE_SIZES = (600, 500, 400, 300, 200)
-# Two pairs of neighbours, as SRAA's simulated and real, aviation and auto.
+# Two pairs of related groups, like SRAA's simulated and real, aviation and auto.
 GROUPS = ("comp.sys.ibm.pc.hardware", "comp.sys.mac.hardware", "rec.autos", "rec.motorcycles")
 GROUP_SIZES = (600, 400, 200, 100, 60)
 THRESHOLDS = (0.0, 0.0025, 0.005, 0.0075, 0.01)
@@ -71,27 +71,27 @@ def _drawn_table(
     drawn: Mapping[str, Any],
     **options: Any,
 ) -> tuple[Result, Runs]:
-    """Tables 2 and 3: five runs of each size; the token rule chosen in every run, or given by name."""
+    """Compute Table 2 or 3 from repeated runs of each size; `tokens` chooses the token rule, or names it."""
     known = (*CHOICE, *TOKEN_RULES)
     if tokens not in known:
         raise ValueError(f"tokens must be one of {', '.join(map(repr, known))}. Got {tokens!r}.")
     plan = Runs(item, corpus, [(size, run) for size in sizes for run in range(runs)], drawn)
     judged = plan.judge(lab) if tokens in CHOICE else {}
     plan = plan.choose(judged, tokens == "chosen once") if judged else plan._replace(rules=[tokens] * len(plan.cases))
-    setting = f"{setting}; {CHOICE.get(tokens, f'token rule {tokens}')}; scikit-learn's stop words out"
+    setting = f"{setting}; {CHOICE.get(tokens, f'token rule {tokens}')}; scikit-learn's stop words removed"
     accuracies = plan.measure(lab, methods, **options)
     records = plan.records(corpus, accuracies, published, setting)
     averages = {record.column: record.ours or 0.0 for record in records if record.row == "Avg"}
-    notes = [f"Ours, best to worst: {', '.join(sorted(averages, key=averages.__getitem__, reverse=True))}."]
+    notes = [f"Ranking here: {', '.join(sorted(averages, key=averages.__getitem__, reverse=True))}."]
     if published:
-        printed = sorted(methods, key=lambda name: -published["Avg"][METHODS.index(name)])
-        notes.append(f"In the paper: {', '.join(printed)}.")
+        ranked = sorted(methods, key=lambda name: -published["Avg"][METHODS.index(name)])
+        notes.append(f"In the paper: {', '.join(ranked)}.")
     return Result(
         PAPER, item, title, records + plan.spread(accuracies, setting) + plan.judgements(judged), [], notes
     ), plan
 
 
-OPEN = (
+OPEN_QUESTIONS = (
     "The paper removes stop words with a toolkit; its list of 523 words is not part of this package. The paper does "
     "not say what a token is, whether it stems here (its introduction does) or omits rare terms. Rules that keep the "
     "stop words do better by cross-validation (at best 82.3 against 81.7 on the 600 + 600 reviews of the first "
@@ -109,7 +109,7 @@ OPEN = (
 
 
 def _misses(result: Result, methods: Sequence[str], corpus: str, allowed: float = 1.0) -> str:
-    """Return the averages that differ from the published averages by more than allowed."""
+    """Return a note on the averages that differ from the published ones by more than `allowed` percentage points."""
     gaps = {name: result.value("Avg", name, corpus) - TABLE_2["Avg"][METHODS.index(name)] for name in methods}
     far = [f"{name} by {gap:+.2f}" for name, gap in gaps.items() if abs(gap) > allowed]
     near = (
@@ -150,7 +150,7 @@ def table_2(
         result.records.extend(
             drawn.records(block, accuracies, TABLE_2, "rows shuffled, token rules as in the first table")
         )
-    result.notes.extend(OPEN)
+    result.notes.extend(OPEN_QUESTIONS)
     return result
 
 
@@ -163,7 +163,7 @@ def table_3(
     methods: Sequence[str] = METHODS,
     tokens: str = "chosen",
 ) -> Result:
-    """Table 3: accuracy on SRAA, four classes; else on four groups of 20 Newsgroups."""
+    """Table 3: accuracy on SRAA's four classes, or without SRAA on four groups of 20 Newsgroups."""
     title = "Accuracy on a problem of four classes"
     if lab.has("sraa"):
         chosen, test_size = sizes or (1500, 1000, 500, 250, 150), test or 1000
@@ -180,17 +180,17 @@ def table_3(
             if name in methods:
                 how = "corpus not available; a stand-in above"
                 result.records.append(PublishedFigure(PAPER, "table 3", "sraa", row, name, value, None, how))
-    printed = sorted(methods, key=lambda name: -TABLE_3["Avg"][METHODS.index(name)])
-    result.notes.append(f"In the paper, on SRAA: {', '.join(printed)}.")
+    ranked = sorted(methods, key=lambda name: -TABLE_3["Avg"][METHODS.index(name)])
+    result.notes.append(f"In the paper, on SRAA: {', '.join(ranked)}.")
     return result
 
 
 def _inboxes(lab: Lab, corpus: str) -> CountedCorpus:
-    return lab.counted(corpus, Words())  # published as counts: no token rule applies
+    return lab.counted(corpus, Words())  # the corpus is published as counts, so that no token rule applies
 
 
 def inbox_task(lab: Lab, corpus: str, inbox: int) -> TrainTest:
-    """Test on one inbox; train on the training file, or on the other inboxes where there is none."""
+    """Return the task of one inbox, with the training file, or without one the other inboxes, for training."""
     data = _inboxes(lab, corpus)
     test = np.flatnonzero(data.fold == inbox)
     train = np.flatnonzero(data.split == "train")
@@ -200,14 +200,14 @@ def inbox_task(lab: Lab, corpus: str, inbox: int) -> TrainTest:
 
 
 def run_inbox(lab: Lab, corpus: str, inbox: int, methods: Sequence[str]) -> dict[str, float]:
-    """Train and test on one inbox."""
+    """Return each method's accuracy in percent on one inbox."""
     return accuracies(inbox_task(lab, corpus, inbox), methods)
 
 
 def table_1(
     lab: Lab, methods: Sequence[str] = METHODS, corpora: Sequence[str] = ("ecml2006_a", "ecml2006_b")
 ) -> Result:
-    """Table 1: accuracy on personal inboxes, task A; and task B, which the paper omits."""
+    """Table 1: accuracy on personal inboxes of task A, and of task B, which the paper omits."""
     records, notes = [], []
     for corpus in [name for name in corpora if lab.has(name)]:
         data = _inboxes(lab, corpus)
@@ -221,15 +221,17 @@ def table_1(
         rows["Avg"] = {name: float(np.mean([result[name] for result in results])) for name in methods}
         for row, result in rows.items():
             for name in methods:
-                printed = TABLE_1[row][METHODS.index(name)] if corpus == "ecml2006_a" and row in TABLE_1 else None
-                records.append(PublishedFigure(PAPER, "table 1", corpus, row, name, printed, result[name], how))
+                published_value = (
+                    TABLE_1[row][METHODS.index(name)] if corpus == "ecml2006_a" and row in TABLE_1 else None
+                )
+                records.append(PublishedFigure(PAPER, "table 1", corpus, row, name, published_value, result[name], how))
         if corpus == "ecml2006_a" and not complete:
             notes.append("TrainTest A without its training file is another, easier problem: inboxes are alike.")
     return Result(PAPER, "table 1", "Accuracy on personal inboxes", records, [], notes)
 
 
 def feature_space(task: TrainTest, weight: str) -> tuple[np.ndarray, np.ndarray, TermDiscriminant]:
-    """Return the two scores of each test document, eqs. (6) and (7), for the second class, and the fitted model."""
+    """Return the scores of each test document for and against the second class, eqs. (6) and (7), and the model."""
     model = TermDiscriminant(weight=weight).fit(task.X, task.y)
     weights, favours = model._weigh(contingency_of(model.statistics_, None, model._contrasts))
     rows = normalize((task.Z > 0).astype(float), norm="l1")
@@ -237,14 +239,14 @@ def feature_space(task: TrainTest, weight: str) -> tuple[np.ndarray, np.ndarray,
 
 
 def plot_space(lab: Lab, corpus: str, inbox: int, weight: str) -> dict[str, Any]:
-    """Return the points of Figure 1."""
+    """Return the points of Figure 1, with their classes and the fitted slope."""
     task = inbox_task(lab, corpus, inbox)
     plus, minus, model = feature_space(task, weight)
     return {"plus": plus.tolist(), "minus": minus.tolist(), "spam": task.T.tolist(), "slope": float(model.slope_[0])}
 
 
 def figure_1(lab: Lab, corpus: str = "ecml2006_a", inbox: int = 0, weight: str = "log_odds") -> Result:
-    """Figure 1: the two-dimensional feature space and the line that parts it."""
+    """Figure 1: the two-dimensional feature space and its separating line."""
     setting = {"corpus": corpus, "inbox": inbox, "weight": weight}
     space = lab.map(plot_space, [setting], "Junejo & Karim, feature space")[0]
     plus, minus, spam = np.array(space["plus"]), np.array(space["minus"]), np.array(space["spam"], bool)
@@ -271,7 +273,7 @@ def figure_1(lab: Lab, corpus: str = "ecml2006_a", inbox: int = 0, weight: str =
 
 
 def select(lab: Lab, corpus: str, inbox: int, threshold: float, compared: str, weight: str) -> dict[str, float]:
-    """Drop weak terms: the number of remaining terms, and the accuracy."""
+    """Drop terms below a threshold; return the number of remaining terms and the accuracy in percent."""
     task = inbox_task(lab, corpus, inbox)
     model = TermDiscriminant(weight=weight, min_weight=threshold, select=compared).fit(task.X, task.y)
     weights, _ = model._weigh(contingency_of(model.statistics_, None, model._contrasts))
@@ -285,10 +287,10 @@ def table_4(
     weight: str = "odds",
     item: str = "table 4",
 ) -> Result:
-    """Table 4: terms selected and accuracy by the threshold t (DTWC-O)."""
+    """Table 4: number of selected terms and accuracy against the threshold t (DTWC-O)."""
     inboxes = sorted({int(fold) for fold in _inboxes(lab, corpus).fold if fold >= 0})
     records, curves = [], {}
-    for compared, meaning in (("difference", "|a - b| >= t"), ("weight", "weight >= t, as written")):
+    for compared, meaning in (("difference", "|a - b| >= t"), ("weight", "weight >= t, as published")):
         cases = [(t, inbox) for t in thresholds for inbox in inboxes]
         settings = [
             {"corpus": corpus, "inbox": inbox, "threshold": t, "compared": compared, "weight": weight}
@@ -302,29 +304,31 @@ def table_4(
         curves[meaning] = means
         for t in thresholds:
             for k, column in enumerate(("Terms", "Accuracy")):
-                printed = TABLE_4[t][k] if t in TABLE_4 and compared == "difference" else None
+                published_value = TABLE_4[t][k] if t in TABLE_4 and compared == "difference" else None
                 how = "mean over inboxes; a training set different from the paper's if task A has no training file"
                 records.append(
-                    PublishedFigure(PAPER, item, f"{corpus}, {meaning}", f"{t:g}", column, printed, means[t][k], how)
+                    PublishedFigure(
+                        PAPER, item, f"{corpus}, {meaning}", f"{t:g}", column, published_value, means[t][k], how
+                    )
                 )
     plots = []
     for k, (column, name) in enumerate((("terms selected", "figure-2"), ("accuracy in %", "figure-3"))):
         series = {meaning: (list(means), [v[k] for v in means.values()]) for meaning, means in curves.items()}
         plots.append(Plot(f"{PAPER}-{name}", f"{column} by threshold", "threshold t", column, series))
     note = (
-        "Odds weights are 1 or more, so weight >= t omits nothing for t below 1: the published condition can't be "
-        "right."
+        "Odds weights are at least 1, so weight >= t omits no term for t below 1: the published condition can't be "
+        "correct."
     )
     return Result(PAPER, item, "Term selection by threshold", records, plots, [note])
 
 
 def figure_2(lab: Lab, corpus: str = "ecml2006_a", thresholds: Sequence[float] = THRESHOLDS) -> Result:
-    """Figure 2: number of terms selected by the threshold."""
+    """Figure 2: number of selected terms against the threshold."""
     return _of_table_4(lab, "figure 2", "Terms", 0, corpus, thresholds)
 
 
 def figure_3(lab: Lab, corpus: str = "ecml2006_a", thresholds: Sequence[float] = THRESHOLDS) -> Result:
-    """Figure 3: average accuracy by the threshold."""
+    """Figure 3: average accuracy against the threshold."""
     return _of_table_4(lab, "figure 3", "Accuracy", 1, corpus, thresholds)
 
 
@@ -335,7 +339,7 @@ def _of_table_4(lab: Lab, item: str, column: str, plot: int, corpus: str, thresh
 
 
 def slope_curve(lab: Lab, corpus: str, inbox: int, weight: str, slopes: Sequence[float]) -> dict[str, Any]:
-    """Return the training error of DTWC for fixed slopes, and the fitted slope."""
+    """Return DTWC's training error in percent for each slope, the fitted slope and its error."""
     task = inbox_task(lab, corpus, inbox)
     plus, minus, model = feature_space(TrainTest(task.X, task.y, task.X, task.y), weight)
     y = task.y == 1
@@ -345,7 +349,7 @@ def slope_curve(lab: Lab, corpus: str, inbox: int, weight: str, slopes: Sequence
 
 
 def figure_4(lab: Lab, corpus: str = "ecml2006_a", inbox: int = 0, weight: str = "log_odds") -> Result:
-    """Figure 4: classification error on the training documents by the slope."""
+    """Figure 4: classification error on the training documents against the slope."""
     slopes = np.geomspace(0.05, 20, 121).round(5).tolist()
     setting = {"corpus": corpus, "inbox": inbox, "weight": weight, "slopes": slopes}
     curve = lab.map(slope_curve, [setting], "Junejo & Karim, slopes")[0]
@@ -357,7 +361,7 @@ def figure_4(lab: Lab, corpus: str = "ecml2006_a", inbox: int = 0, weight: str =
         {weight: (slopes, curve["errors"])},
         log_x=True,
     )
-    how = f"DTWC with {weight}; the slope is found exactly, by one sort"
+    how = f"DTWC with {weight}; exact slope, found by one sort"
     records = [
         PublishedFigure(PAPER, "figure 4", corpus, "slope", "fitted", None, curve["slope"], how),
         PublishedFigure(PAPER, "figure 4", corpus, "training error in %", "fitted", None, curve["error"], how),

@@ -19,8 +19,8 @@ from surebayes.research.laboratory.words import Words
 PAPER = "kim-seo-rim"
 TITLE = "Kim, Seo & Rim 2003, Poisson Naive Bayes for Text Classification with Feature Weighting"
 
-# The paper names neither its token rule nor a cut-off: words of letters and digits, stop words out, Porter stems, at
-# least three occurrences in training; see TRIED for what else was compared.
+# The paper specifies neither a token rule nor a cut-off. Here: words of letters and digits without stop words, Porter
+# stems, and at least three occurrences in training; TRIED describes the alternatives.
 WORDS = Words(r"\w+", stop_words=True, stems=True)
 KOREAN_WORDS = Words(characters=True, ngrams=(2, 2))
 MIN_COUNT = 3
@@ -28,15 +28,15 @@ STAND_INS = ("korean_news_1600", "klue_ynat")
 ALPHAS = tuple(round(0.1 * k, 1) for k in range(11))
 BINS = (10, 20, 50, 150)
 BREAK_EVEN = "break-even on the test set, as in the paper (it names no rule, and only this reaches its figures)"
-# It specifies neither theta nor an estimate of p(w|c) in eq. (13). It says that IG uses "a document event model", but
-# not so for (13): hence the class-conditional probability of the unigram model, its baseline, with add-one smoothing.
+# The paper specifies neither theta nor an estimate of p(w|c) in eq. (13). It mentions "a document event model" for IG
+# but not for (13). Hence the estimate of its baseline, the unigram model, with add-one smoothing.
 RATIO = "tokens"
 THETA = 0.007
 WEIGHTS: Mapping[str, str | None] = {"PNB": None, "PNB-IG": "ig", "PNB-CHI": "chi2", "PNB-PrR": "ratio"}
 
 
 def _task(lab: Lab, corpus: str, documents: int | None = None) -> TrainTest:
-    """Split: ModApte with the categories that both halves have; a Korean stand-in by order, two thirds train."""
+    """Return the task of a corpus: ModApte with the categories of both parts, or two thirds of a Korean corpus."""
     data = lab.counted(corpus, WORDS if corpus == "reuters21578" else KOREAN_WORDS)
     if corpus == "reuters21578":
         train, test = data.take(data.split == "train"), data.take(data.split == "test")
@@ -44,7 +44,7 @@ def _task(lab: Lab, corpus: str, documents: int | None = None) -> TrainTest:
             train, test = train.take(range(documents)), test.take(range(documents))
     else:
         n = data.X.shape[0] if documents is None else documents
-        # The stand-ins bear no dates and come sorted by class or at random: a fixed shuffle serves as the order.
+        # The Korean corpora have no dates and are sorted by class or randomly, so that a fixed shuffle is the order.
         order = np.random.default_rng(0).permutation(data.X.shape[0])[:n]
         train, test = data.take(order[: 2 * n // 3]), data.take(order[2 * n // 3 :])
     both = np.flatnonzero(train.members.any(0) & test.members.any(0))
@@ -53,7 +53,7 @@ def _task(lab: Lab, corpus: str, documents: int | None = None) -> TrainTest:
 
 
 class UnigramRatioNB(PoissonNB):
-    """PNB whose probability ratio compares the unigram model's p(w|c): shares of tokens, one added to every count.
+    """PNB with a probability ratio of the unigram model's estimates: token shares with add-one smoothing.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def break_evens(truth: np.ndarray, scores: np.ndarray) -> list[float]:
 
 
 def averages(values: Sequence[float], members: Sequence[int]) -> tuple[float, float]:
-    """Average break-even points: micro (precision = recall = F1 there, so hits add up) and macro.
+    """Return the micro and macro averages of break-even points, where precision, recall and F1 are equal.
 
     Examples
     --------
@@ -98,10 +98,10 @@ def averages(values: Sequence[float], members: Sequence[int]) -> tuple[float, fl
 
 
 def cuts_of_best_f1(scores: np.ndarray, labels: np.ndarray, floor: float = 0.3) -> np.ndarray:
-    """SCut with a floor (Yang 2001, SCutFBR.1): a class whose best F1 stays below it gets its highest score as cut.
+    """Return cuts by SCut with a floor (Yang 2001, SCutFBR.1); below the floor of F1, the cut is the highest score.
 
-    Without the floor a rare class with one badly ranked document is assigned to hundreds, and MicroF1 falls below .3. A
-    class without training documents (all scores equal) is assigned to none.
+    Without the floor, a rare class with one badly ranked document would be assigned to hundreds of documents, and
+    MicroF1 would fall below .3. A class without training documents (all scores are equal) is assigned to none.
     """
     cuts = f1_cuts(scores, labels)
     judged = scores > cuts
@@ -111,7 +111,7 @@ def cuts_of_best_f1(scores: np.ndarray, labels: np.ndarray, floor: float = 0.3) 
 
 
 def _rules(task: TrainTest, model: Any, scores: np.ndarray) -> dict[str, list[float]]:
-    """Measure deployable rules: z > 0, PCut (shares of training), SCut (model on 70%, cuts from the other 30%)."""
+    """Return micro and macro F1 of deployable rules: z > 0, PCut (training shares) and SCut (30% hold-out)."""
     Y = task.y.astype(int)
     held_out = np.random.default_rng(0).random(len(Y)) < 0.3
     part = model.fit(task.X[~held_out], Y[~held_out])
@@ -134,7 +134,7 @@ def judge(
     rules: bool = False,
     documents: int | None = None,
 ) -> dict[str, Any]:
-    """Train PNB with one weight; break-even of each class, and optionally the F1 of deployable rules."""
+    """Train PNB with one weight; return each class's break-even, and optionally the F1 of deployable rules."""
     task = _task(lab, corpus, documents)
     return _judged(task, _model(weight, interpolation, ratio, theta), rules)
 
@@ -142,7 +142,7 @@ def judge(
 def judge_unigram(
     lab: Lab, corpus: str, smoothing: float = 0.001, rules: bool = False, documents: int | None = None
 ) -> dict[str, Any]:
-    """Train UM, the unigram model: multinomial Naive Bayes, one against the rest."""
+    """Train and measure UM, the unigram model: multinomial Naive Bayes, one class against the rest."""
     return _judged(_task(lab, corpus, documents), MultinomialNB(smoothing=smoothing, contrast="rest"), rules)
 
 
@@ -167,7 +167,7 @@ def _bins(sizes: Sequence[int], bounds: Sequence[int]) -> np.ndarray:
 
 
 def _best_by_bin(judged: Mapping[str, Mapping[str, Any]], bounds: Sequence[int]) -> tuple[list[float], list[str]]:
-    """PNB*: take for each bin of class sizes the weighting with the best MacroF1 in it, on the test set."""
+    """Return PNB*: for each bin of class sizes, the weighting with the best MacroF1 on the test set."""
     any_one = next(iter(judged.values()))
     bins = _bins(any_one["train"], bounds)
     values = {name: np.array(result["break_even"]) for name, result in judged.items()}
@@ -200,7 +200,7 @@ def _unigram(lab: Lab, corpus: str, documents: int | None, rules: bool = False) 
 
 
 def figure_1(lab: Lab, documents: int | None = None) -> Result:
-    """Figure 1: MicroF1 on Reuters by the interpolation of Poisson means."""
+    """Figure 1: MicroF1 on Reuters against the interpolation of Poisson means."""
     by_alpha, unigram = _by_alpha(lab, "reuters21578", documents), _unigram(lab, "reuters21578", documents)
     micro = [averages(result["break_even"], result["test"])[0] for result in by_alpha]
     base = unigram["z>0"][0]
@@ -224,7 +224,7 @@ def figure_1(lab: Lab, documents: int | None = None) -> Result:
 def figure_2(
     lab: Lab, classes: Sequence[str] = ("earn", "corn", "trade", "ship"), documents: int | None = None
 ) -> Result:
-    """Figure 2: F1 of four classes by the interpolation (of the paper's four only corn is named)."""
+    """Figure 2: F1 of four classes against the interpolation (the paper names only corn)."""
     by_alpha = _by_alpha(lab, "reuters21578", documents)
     names = by_alpha[0]["classes"]
     series = {
@@ -263,7 +263,7 @@ def figure_3(
     theta: float = THETA,
     documents: int | None = None,
 ) -> Result:
-    """Figure 3: MacroF1 of classes by their number of training documents (the paper's bins aren't printed)."""
+    """Figure 3: MacroF1 of classes by their number of training documents (the paper doesn't give its bins)."""
     records, plots = [], []
     for corpus in [name for name in corpora if lab.has(name)]:
         judged = _weighted(lab, corpus, ratio, theta, True, documents)
@@ -304,8 +304,10 @@ def _table_of_interpolation(
         for name, values in rows.items():
             setting = "UM: z>0, smoothing .001" if name == "UM" else BREAK_EVEN
             for k, column in enumerate(("MicroF1", "MacroF1")):
-                printed = published[name][k] if name in published else None
-                records.append(PublishedFigure(PAPER, item, corpus, name, column, printed, float(values[k]), setting))
+                published_value = published[name][k] if name in published else None
+                records.append(
+                    PublishedFigure(PAPER, item, corpus, name, column, published_value, float(values[k]), setting)
+                )
     return Result(PAPER, item, "UM and PNB over all alpha", records)
 
 
@@ -319,7 +321,7 @@ def table_2(lab: Lab, documents: int | None = None) -> Result:
 
 
 def table_3(lab: Lab, corpora: Sequence[str] = STAND_INS, documents: int | None = None) -> Result:
-    """Table 3: UM and PNB on Korean news; the collection was never published, stand-ins take its place."""
+    """Table 3: UM and PNB on Korean news; substitutes replace the unpublished collection."""
     result = _table_of_interpolation(lab, "table 3", corpora, {}, documents)
     return _with_printed(
         result, "table 3", {"UM": (0.6502, 0.5208), "PNB(min)": (0.7031, 0.5859), "PNB(max)": (0.7094, 0.5949)}
@@ -345,7 +347,7 @@ def _summary(
     theta: float,
     documents: int | None,
 ) -> Result:
-    """Tables 4 and 5: every method, by break-even and by rules that could be deployed."""
+    """Compute Table 4 or 5: every method, at break-even and with deployable rules."""
     records, notes = [], []
     for corpus in [name for name in corpora if lab.has(name)]:
         judged: dict[str, dict[str, Any]] = {"UM": _unigram(lab, corpus, documents, True)}
@@ -374,9 +376,11 @@ def _summary(
         for name in ("UM", *WEIGHTS, "PNB*", "PNB auto (weight)", "PNB auto (weight, alpha)"):
             setting = {"UM": "UM: z>0, smoothing .001", "PNB*": "PNB*: weighting of each bin chosen on the test set"}
             for k, column in enumerate(("MicroF1", "MacroF1")):
-                printed = published[name][k] if name in published else None
+                published_value = published[name][k] if name in published else None
                 how = setting.get(name, BREAK_EVEN)
-                records.append(PublishedFigure(PAPER, item, corpus, name, column, printed, micro_macro[name][k], how))
+                records.append(
+                    PublishedFigure(PAPER, item, corpus, name, column, published_value, micro_macro[name][k], how)
+                )
         for name, result in judged.items():
             for rule, values in result["rules"].items():
                 for k, column in enumerate((f"MicroF1, {rule}", f"MacroF1, {rule}")):
@@ -421,17 +425,17 @@ def table_4(
     theta: float = THETA,
     documents: int | None = None,
 ) -> Result:
-    """Table 4: all methods on Reuters; break-even and deployable rules, PNB* and the automatic choice."""
+    """Table 4: all methods on Reuters at break-even and with deployable rules, with PNB* and the automatic choice."""
     result = _summary(lab, "table 4", ("reuters21578",), TABLE_4, bins, ratio, theta, documents)
     for k, column in enumerate(("MicroF1", "MacroF1")):
-        printed = sorted(TABLE_4, key=lambda name: TABLE_4[name][k])
+        paper_order = sorted(TABLE_4, key=lambda name: TABLE_4[name][k])
         if not any(record.corpus == "reuters21578" for record in result.records):
-            break  # no figures of ours to put in order
+            break  # without the corpus there are no figures to rank
         ours = sorted(TABLE_4, key=lambda name: result.value(name, column))
         selected = (
             "the order is the paper's"
-            if ours == printed
-            else f"ours is {' < '.join(ours)}; printed {' < '.join(printed)}"
+            if ours == paper_order
+            else f"ours is {' < '.join(ours)}; the paper's is {' < '.join(paper_order)}"
         )
         result.notes.append(f"{column}: {selected}.")
     result.notes.extend(TRIED)
@@ -446,7 +450,7 @@ def table_5(
     theta: float = THETA,
     documents: int | None = None,
 ) -> Result:
-    """Table 5: all methods on Korean news; stand-ins take the place of the unpublished collection."""
+    """Table 5: all methods on Korean news; substitutes replace the unpublished collection."""
     return _with_printed(_summary(lab, "table 5", corpora, {}, bins, ratio, theta, documents), "table 5", TABLE_5)
 
 
@@ -460,11 +464,11 @@ def stream(
     weight: str | None,
     documents: int | None,
 ) -> dict[str, Any]:
-    """Judge a stream batch by batch after a start of `start` documents; with feedback each batch is then learnt.
+    """Classify a stream in batches after training on its first `start` documents; with feedback, learn each batch.
 
-    Cuts are those of best F1 on the last `memory` documents judged, at the scores they had before they were learnt;
-    without feedback on a hold-out of the start. The vocabulary is that of the training half: |V| is a parameter of
-    the model (theta |V|), so an incremental run needs a fixed one.
+    Cuts maximise F1 on the last `memory` documents, with the scores from before they were learnt, or without feedback
+    on documents held out from the start. The vocabulary is that of the training half, since |V| is a parameter of
+    the model (theta |V|) and must be fixed in an incremental run.
     """
     task = _task(lab, corpus, documents)
     from scipy.sparse import vstack
@@ -497,7 +501,7 @@ def adaptive_filtering(
     memory: int = 4000,
     documents: int | None = None,
 ) -> Result:
-    """Section 5's future work: adaptive filtering, one streaming run with feedback and one without."""
+    """Section 5's future work: adaptive filtering, in one streaming run with feedback and one without."""
     cases = [(name, weight, feedback) for name, weight in WEIGHTS.items() for feedback in (False, True)]
     settings = [
         {

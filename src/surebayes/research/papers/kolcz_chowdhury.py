@@ -25,7 +25,8 @@ PUBLISHED = {
     "trec_ap": {"NB": 0.5004, "NB-Trans": 0.1871, "NB-KL": 0.5954, "gain in %": 19},
 }
 SETTINGS = {
-    "reuters21578": "ModApte, 9,603/3,299 documents, 90 categories (the paper's cut, 101 categories, can't be rebuilt)",
+    "reuters21578": "ModApte, 9,603/3,299 documents, 90 categories (the paper's selection of 101 categories can't be "
+    "reconstructed)",
     "news20": "subject and body, two thirds train, mean over seeds",
     "trec_ap": "corpus isn't available",
 }
@@ -50,12 +51,12 @@ def _task(lab: Lab, corpus: str, seed: int, documents: int | None) -> TrainTest:
 
 
 def specificity(truth: np.ndarray, scores: np.ndarray) -> float:
-    """Return the specificity at full recall of the target, averaged over the classes (macro)."""
+    """Return the specificity at full recall, averaged over the classes (macro)."""
     return float(np.mean([metrics.specificity_at_recall(truth[:, c], scores[:, c]) for c in range(truth.shape[1])]))
 
 
 def in_double_precision(key: np.ndarray) -> np.ndarray:
-    """Turn NB-Trans's key, -log(1 - P R), into the posterior that plain arithmetic gives: 1.0 from about 37 on."""
+    """Convert NB-Trans's key, -log(1 - P R), to a posterior in double precision, which is 1.0 from about 37 on."""
     posterior: np.ndarray = 1.0 - np.exp(-np.abs(key))
     return np.where(key > 0, posterior, 1.0 - posterior)
 
@@ -63,7 +64,7 @@ def in_double_precision(key: np.ndarray) -> np.ndarray:
 def run(
     lab: Lab, corpus: str, seed: int, features: int, gammas: Sequence[float], documents: int | None = None
 ) -> dict[str, Any]:
-    """Train once, and measure every discount of the score."""
+    """Train one model and return its specificity with each discount of the score."""
     task = _task(lab, corpus, seed, documents)
     model = DecisionReversalNB(features=features).fit(task.X, task.y)
     reversals = model.reversal(task.Z)
@@ -111,8 +112,8 @@ def table_2(
         values["gain in %"] = 100 * (values["NB-KL"] / values["NB"] - 1)
         values["NB-Trans in logarithms"] = float(np.mean([r["NB-Trans in logarithms"] for r in results]))
         for column, value in values.items():
-            printed = PUBLISHED[corpus].get(column)
-            records.append(PublishedFigure(PAPER, "table 2", corpus, name, column, printed, value, setting))
+            published_value = PUBLISHED[corpus].get(column)
+            records.append(PublishedFigure(PAPER, "table 2", corpus, name, column, published_value, value, setting))
         if len(results) > 1:
             for seed, result in zip(seeds, results):
                 for column in ("NB", "NB-Trans", "NB-KL"):
@@ -134,7 +135,7 @@ def figure_2(
     features: int = 5000,
     documents: int | None = None,
 ) -> Result:
-    """Figure 2: NB-KL with the best gamma, NB, NB-Trans and NB-KL."""
+    """Figure 2: NB, NB-Trans, NB-KL, and NB-KL with the best gamma."""
     records, plots, notes = [], [], []
     for corpus in [name for name in corpora if lab.has(name)]:
         results = _results(lab, corpus, seeds, features, documents)
@@ -149,8 +150,10 @@ def figure_2(
         for row, value in bars.items():
             best = "gamma" in row and "training" not in row
             setting = "gamma best on the test set, as in the paper" if best else SETTINGS[corpus]
-            printed = PUBLISHED[corpus].get(row)
-            records.append(PublishedFigure(PAPER, "figure 2", corpus, row, "specificity", printed, value, setting))
+            published_value = PUBLISHED[corpus].get(row)
+            records.append(
+                PublishedFigure(PAPER, "figure 2", corpus, row, "specificity", published_value, value, setting)
+            )
         plots.append(
             Plot(
                 f"{PAPER}-figure-2-{corpus}",
@@ -175,7 +178,7 @@ def figure_2(
 
 
 def errors(lab: Lab, corpus: str, features: int, most: int, documents: int | None = None) -> dict[str, Any]:
-    """Return the score of each misclassified (document, class) and the largest document frequency of its terms."""
+    """Return the scores of misclassified (document, class) pairs and the largest document frequency of their terms."""
     task = _task(lab, corpus, 0, documents)
     model = DecisionReversalNB(features=features).fit(task.X, task.y)
     scores = model.reversal(task.Z).score
@@ -210,7 +213,7 @@ def figure_1(
     most: int = 3000,
     documents: int | None = None,
 ) -> Result:
-    """Figure 1: scores of NB's errors by the largest document frequency among the document's terms."""
+    """Figure 1: scores of NB's errors against the largest document frequency of the document's terms."""
     records, plots, notes = [], [], []
     for corpus in [name for name in corpora if lab.has(name)]:
         setting = {"corpus": corpus, "features": features, "most": most, "documents": documents}
@@ -219,7 +222,7 @@ def figure_1(
         rows = {"errors": measured["errors"], "mean |score|, rarer half": scarce, "mean |score|, commoner half": common}
         for row, value in rows.items():
             records.append(PublishedFigure(PAPER, "figure 1", corpus, row, "NB", None, value, SETTINGS[corpus]))
-        outcome = "as in the paper" if scarce > common else "against the paper"
+        outcome = "as in the paper" if scarce > common else "contrary to the paper"
         notes.append(
             f"{corpus}: errors on documents of rarer terms are made with mean |score| {scarce:.1f}, "
             f"the remaining errors with {common:.1f}: {outcome}."
@@ -239,10 +242,10 @@ def figure_1(
 
 
 def newton_steps(teaching: Any, goal: np.ndarray, tolerance: float = 1e-6, most: int = 50) -> np.ndarray:
-    """Count the steps of plain Newton from 0 copies to the zero crossing of score(copies), eq. (3).
+    """Count the steps of Newton's method from 0 copies to the zero of score(copies), eq. (3).
 
-    The score is increasing and concave in the copies, so Newton never overshoots and needs no safeguard. A decision
-    that `most` steps don't reverse counts as `most`.
+    The score is increasing and concave in the copies, so the method never overshoots and needs no safeguard. A decision
+    that isn't reversed after `most` steps counts as `most`.
     """
     copies, steps = np.zeros(len(goal)), np.zeros(len(goal), int)
     active = goal > 0
@@ -259,7 +262,7 @@ def newton_steps(teaching: Any, goal: np.ndarray, tolerance: float = 1e-6, most:
 
 
 def count_steps(lab: Lab, corpus: str, features: int, sample: int, documents: int | None = None) -> dict[str, Any]:
-    """Count Newton's steps on a sample of test documents, for every class."""
+    """Return statistics of the Newton steps on a sample of test documents, for every class."""
     task = _task(lab, corpus, 0, documents)
     model = DecisionReversalNB(features=features).fit(task.X, task.y)
     rows = task.Z[np.random.default_rng(0).permutation(task.Z.shape[0])[:sample]]
@@ -285,7 +288,7 @@ def newton_iterations(
     sample: int = 500,
     documents: int | None = None,
 ) -> Result:
-    """Table 1's claim: "usually only 1-7 iterations" of Newton's method are needed."""
+    """Table 1: the claim that "usually only 1-7 iterations" of Newton's method are needed."""
     records, series = [], {}
     for corpus in [name for name in corpora if lab.has(name)]:
         setting = {"corpus": corpus, "features": features, "sample": sample, "documents": documents}

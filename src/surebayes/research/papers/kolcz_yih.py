@@ -58,7 +58,7 @@ def model_of(
     smoothing: float = 0.01,
     first_stage: str = "pool",
 ) -> Any:
-    """Build the classifier of a row of Table 2; `smoothing` and `first_stage` are those of the pools.
+    """Build the classifier of a row of Table 2; `smoothing` and `first_stage` apply to the pools only.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def _task(
     documents: int | None = None,
     share: float = 1 / 3,
 ) -> TrainTest:
-    """Split a stream: its first third (or another share) trains; `noise` flips that share of the training labels."""
+    """Split a stream after its first third, or another share; `noise` is the share of training labels to flip."""
     data = lab.counted(corpus, WORDS)
     n, random = data.X.shape[0], np.random.default_rng(seed)
     rows = np.arange(n) if order == "time" else random.permutation(n)
@@ -140,7 +140,7 @@ def evaluate(
     documents: int | None = None,
     **pool: Any,
 ) -> dict[str, Any]:
-    """Measure a row of Table 2: all features, every N of DSFS, and N chosen on the end of the training part."""
+    """Measure a row of Table 2 with all features, with each N of DSFS, and with N chosen on the last training rows."""
     task = _task(lab, corpus, order, documents=documents)
     pairs = _candidates(row, (None, *sizes))
     areas = {pair: area(task, model_of(row, *pair, **pool)) for pair in pairs}
@@ -181,10 +181,10 @@ def table_1(lab: Lab, corpora: Sequence[str] | None = None, documents: int | Non
     for corpus in _present(lab, corpora):
         task = _task(lab, corpus, documents=documents)
         values = len(task.y), len(task.T), task.X.shape[1]
-        printed = TABLE_1.get(TREC.get(corpus, ""), (None, None, None))
+        published_sizes = TABLE_1.get(TREC.get(corpus, ""), (None, None, None))
         records += [
             PublishedFigure(PAPER, "table 1", "here", corpus, c, p, v, SETTING)
-            for c, v, p in zip(columns, values, printed)
+            for c, v, p in zip(columns, values, published_sizes)
         ]
     return Result(PAPER, "table 1", "Dataset statistics", records)
 
@@ -207,8 +207,8 @@ def table_2(
         for row, values in TABLE_2.items():
             for k, column in enumerate((ALL, DSFS)):
                 if values[2 * place + k] is not None:
-                    printed_value, how = values[2 * place + k], "corpus not available; stand-ins below"
-                    records.append(PublishedFigure(PAPER, "table 2", name, row, column, printed_value, None, how))
+                    published_value, how = values[2 * place + k], "corpus not available; stand-ins below"
+                    records.append(PublishedFigure(PAPER, "table 2", name, row, column, published_value, None, how))
     for corpus in _present(lab, corpora):
         pool: dict[str, Any] = {"smoothing": smoothing, "first_stage": first_stage}
         areas = _rows_of_table(lab, corpus, rows, sizes, documents, **pool)
@@ -218,13 +218,13 @@ def table_2(
                 value = areas[row][column]
                 if value is None:
                     continue
-                printed = column_pair is not None and row in TABLE_2 and k < 2
-                printed_value = TABLE_2[row][2 * (column_pair or 0) + k] if printed else None
+                has_published = column_pair is not None and row in TABLE_2 and k < 2
+                published_value = TABLE_2[row][2 * (column_pair or 0) + k] if has_published else None
                 best = "best N (and steepness) on the test set, as in the paper"
                 honest = "N (and steepness) from the last third of the training part"
                 changed = "" if (smoothing, first_stage) == (0.01, "pool") else f"; pools with {pool}"
                 how = {ALL: SETTING, DSFS: best, HONEST: honest}[column] + changed
-                records.append(PublishedFigure(PAPER, "table 2", corpus, row, column, printed_value, value, how))
+                records.append(PublishedFigure(PAPER, "table 2", corpus, row, column, published_value, value, how))
         notes += _findings(lab, corpus, areas, documents, pool)
     notes.append("For softmax rows the column of all features takes the best steepness on the test set, as printed.")
     notes.append("LR and SVM with DSFS or on abs_idf rows are not in the paper, which suggests them.")
@@ -235,7 +235,7 @@ SHUFFLES = 4
 
 
 def shuffled_pools(lab: Lab, corpus: str, share: float, documents: int | None = None, **pool: Any) -> dict[str, float]:
-    """Return the mean AUC_0.1 of three pools over a few random splits in which a share of the stream trains."""
+    """Return the mean AUC_0.1 of three pools over random splits; `share` is the share of training documents."""
     areas: dict[str, list[float]] = {row: [] for row in ("abs_idf", "idf", "geo")}
     for seed in range(SHUFFLES):
         task = _task(lab, corpus, "shuffled", seed=seed, documents=documents, share=share)
@@ -250,7 +250,7 @@ POOLS = ("NB", "NB-IR", "geo", "idf", "abs", "abs_idf")
 def shuffled_lifts(
     lab: Lab, corpus: str, row: str, sizes: Sequence[int], documents: int | None = None, **pool: Any
 ) -> dict[str, Any]:
-    """Return the gain of a row's AUC_0.1 by DSFS at its best N, and that N, over the same random splits."""
+    """Return the largest gain in mean AUC_0.1 from DSFS over the same random splits, and its N."""
     tasks = [_task(lab, corpus, "shuffled", seed=seed, documents=documents) for seed in range(SHUFFLES)]
     plain, *means = (float(np.mean([area(task, model_of(row, n, **pool)) for task in tasks])) for n in (None, *sizes))
     return {"lift": max(means) - plain, "N": sizes[int(np.argmax(means))]}
@@ -259,7 +259,7 @@ def shuffled_lifts(
 def _findings(
     lab: Lab, corpus: str, areas: Mapping[str, Any], documents: int | None, pool: Mapping[str, Any]
 ) -> list[str]:
-    """Return the paper's findings that hold on a corpus, and the known reasons for the rest."""
+    """Return notes on the paper's findings: confirmed ones, and the known reasons for deviations."""
     notes = []
     if all(row in areas for row in ("abs_idf", "idf", "geo")):
         abs_idf, idf, geo = (areas[row][ALL] for row in ("abs_idf", "idf", "geo"))
@@ -269,7 +269,7 @@ def _findings(
         else:
             settings = [{"corpus": corpus, "share": share, "documents": documents, **pool} for share in (1 / 3, 0.9)]
             third, most = lab.map(shuffled_pools, settings, f"Kolcz & Yih on {corpus}, shuffled")
-            notes.append(f"{summary}: not the paper's order (abs_idf > idf > geo). {_reason(third, most)}")
+            notes.append(f"{summary}: not the paper's order (abs_idf > idf > geo). {_explanation(third, most)}")
     lifts = {row: r[DSFS] - r[ALL] for row, r in areas.items() if not row.startswith(("LR", "SVM"))}
     if lifts and "NB" in lifts:
         most = max(lifts, key=lifts.__getitem__)
@@ -293,8 +293,8 @@ def _findings(
     return notes
 
 
-def _reason(third: Mapping[str, float], most: Mapping[str, float]) -> str:
-    """Return the effect of shuffling, and of shuffling with nine tenths for training, on the order of the pools."""
+def _explanation(third: Mapping[str, float], most: Mapping[str, float]) -> str:
+    """Explain an unexpected order of the pools by the effects of shuffling and of a larger training set."""
 
     def shown(areas: Mapping[str, float]) -> str:
         return ", ".join(f"{areas[row]:.4f}" for row in ("abs_idf", "idf", "geo"))
@@ -314,7 +314,7 @@ def _reason(third: Mapping[str, float], most: Mapping[str, float]) -> str:
 def posthoc_curve(
     lab: Lab, corpus: str, sizes: Sequence[int], posthoc: bool, documents: int | None = None
 ) -> dict[str, Any]:
-    """Return AUC_0.1 of NB with DSFS for every N."""
+    """Return NB's AUC_0.1 with DSFS for each N, and without DSFS."""
     task = _task(lab, corpus, documents=documents)
     return {"area": [area(task, model_of("NB", n, posthoc=posthoc)) for n in sizes], "all": area(task, model_of("NB"))}
 
@@ -322,7 +322,7 @@ def posthoc_curve(
 def figure_1(
     lab: Lab, corpora: Sequence[str] | None = None, sizes: Sequence[int] = SIZES, documents: int | None = None
 ) -> Result:
-    """Figure 1: DSFS after induction against DSFS within induction, over N."""
+    """Figure 1: DSFS after induction compared with DSFS within induction, against N."""
     records, plots, notes = [], [], []
     for corpus in _present(lab, corpora):
         settings = [
@@ -356,7 +356,7 @@ CURVES = ("NB", "NB-IR", "geo", "abs_idf", "LR", "SVM")
 
 
 def roc(lab: Lab, corpus: str, row: str, noise: float, documents: int | None = None) -> dict[str, Any]:
-    """Return the true-positive rate at FP rates in [0, 0.14]."""
+    """Return the true-positive rates at the FP rates of `FPR`, and AUC_0.1."""
     task = _task(lab, corpus, noise=noise, documents=documents)
     scores = model_of(row).fit(task.X, task.y).decision_function(task.Z)
     fpr, tpr, _ = metrics.roc_curve(task.T, scores)
@@ -364,7 +364,7 @@ def roc(lab: Lab, corpus: str, row: str, noise: float, documents: int | None = N
 
 
 def _roc_figure(
-    lab: Lab, item: str, printed: str, corpus: str, noise: float, why: str, documents: int | None
+    lab: Lab, item: str, paper_corpus: str, corpus: str, noise: float, why: str, documents: int | None
 ) -> Result:
     settings = [{"corpus": corpus, "row": row, "noise": noise, "documents": documents} for row in CURVES]
     curves = dict(zip(CURVES, lab.map(roc, settings, f"Kolcz & Yih, {item} on {corpus}")))
@@ -384,25 +384,25 @@ def _roc_figure(
         {row: (list(FPR), result["tpr"]) for row, result in curves.items()},
         x_range=(0.0, 0.14),
     )
-    notes = [] if corpus in TREC else [f"The paper's figure is on {printed}; {why}."]
-    return Result(PAPER, item, f"ROC comparison ({printed})", records, [plot], notes)
+    notes = [] if corpus in TREC else [f"The paper's figure is on {paper_corpus}; {why}."]
+    return Result(PAPER, item, f"ROC comparison ({paper_corpus})", records, [plot], notes)
 
 
 def figure_2(lab: Lab, corpus: str = "spamassassin", noise: float = 0.05, documents: int | None = None) -> Result:
-    """Figure 2: ROC for FP in [0, 0.14] on Hotmail; a stand-in with label noise, for which Hotmail is known."""
+    """Figure 2: ROC for FP in [0, 0.14] on Hotmail, replaced by a corpus with added label noise."""
     why = "that corpus isn't available: SpamAssassin with flipped training labels stands in (Hotmail has 2-5% of noise)"
     return _roc_figure(lab, "figure 2", "Hotmail", corpus, noise, why, documents)
 
 
 def figure_3(lab: Lab, corpus: str | None = None, noise: float = 0.0, documents: int | None = None) -> Result:
-    """Figure 3: ROC for FP in [0, 0.14] on TREC-2005; else on Enron-Spam, whose ham has the same source."""
+    """Figure 3: ROC for FP in [0, 0.14] on TREC-2005, or without it on Enron-Spam."""
     chosen = corpus or ("trec05p" if lab.has("trec05p") else "enron_spam")
     why = "Enron-Spam stands in, whose ham has the same source"
     return _roc_figure(lab, "figure 3", "TREC-2005", chosen, noise, why, documents)
 
 
 def figure_4(lab: Lab, corpus: str | None = None, noise: float = 0.0, documents: int | None = None) -> Result:
-    """Figure 4: ROC for FP in [0, 0.14] on TREC-2006; else on SpamAssassin."""
+    """Figure 4: ROC for FP in [0, 0.14] on TREC-2006, or without it on SpamAssassin."""
     chosen = corpus or ("trec06p" if lab.has("trec06p") else "spamassassin")
     return _roc_figure(lab, "figure 4", "TREC-2006", chosen, noise, "SpamAssassin stands in", documents)
 
@@ -410,7 +410,7 @@ def figure_4(lab: Lab, corpus: str | None = None, noise: float = 0.0, documents:
 def with_noise(
     lab: Lab, corpus: str, row: str, top: int | None, noise: float, seed: int, documents: int | None = None
 ) -> dict[str, float]:
-    """Measure one model after flipping a share of the training labels."""
+    """Return one model's AUC_0.1 after a share of the training labels was flipped."""
     return {"area": area(_task(lab, corpus, noise=noise, seed=seed, documents=documents), model_of(row, top))}
 
 
@@ -422,7 +422,7 @@ def label_noise(
     top: int = 25,
     documents: int | None = None,
 ) -> Result:
-    """Section 7's future work: the impact of class noise, 0, 2, 5 and 10% of training labels flipped."""
+    """Section 7's future work: the impact of class noise, with 0, 2, 5 and 10% of the training labels flipped."""
     models = [("NB", None), ("NB", top), ("NB-IR", None), ("geo", None), ("abs_idf", None), ("LR", None), ("SVM", None)]
     records, plots = [], []
     for corpus in _present(lab, corpora):

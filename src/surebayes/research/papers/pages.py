@@ -1,4 +1,4 @@
-"""Markdown pages of the results of papers: one page for each paper, without repetition."""
+"""Markdown pages with the results of each paper, without repetition."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import replace
 from surebayes.research import papers
 from surebayes.research.laboratory.report import PublishedFigure, Result, as_markdown, settings_of
 
-BESIDE = (", token rules by ten-fold accuracy on training documents", ", standard deviation")
-"""Ends of names of tables that pages leave out."""
-COUNTED = re.compile(r"\d+, \d+ in the paper\.$")
-"""The end of a note that repeats a cell: our count, and the published one."""
+OMITTED_TABLES = (", token rules by ten-fold accuracy on training documents", ", standard deviation")
+"""Suffixes of the names of tables that pages omit."""
+REPEATED_COUNTS = re.compile(r"\d+, \d+ in the paper\.$")
+"""The end of a note that only repeats a cell: our count and the published one."""
 AVERAGE = "Avg"
-"""The only row that pages show of a table without published figures that has it."""
+"""The row of averages; pages show only this row of tables without published figures."""
 
 
 def pages(results: Sequence[Result], plots: str) -> dict[str, str]:
-    """Return a Markdown page of each paper's results; `plots` is the folder of their plots, relative to the pages."""
+    """Return each paper's results as a Markdown page; `plots` is the folder of the plots, relative to the pages."""
     written = {}
     for paper in dict.fromkeys(result.paper for result in results):
         of_paper = [result for result in results if result.paper == paper]
@@ -35,16 +35,16 @@ def pages(results: Sequence[Result], plots: str) -> dict[str, str]:
 
 
 def shortened(results: Sequence[Result]) -> list[Result]:
-    """Return the results of a paper without repetition: each table and each setting once.
+    """Return the results of a paper with each table and each setting only once.
 
-    Of tables without a published figure, those in a plot are left out, and the rest is shortened to their averages.
+    Tables without published figures are omitted if there is a plot of them, and otherwise shortened to their averages.
     """
     kept: list[Result] = []
     items: dict[str, str] = {}
     for result in results:
         records = [replace(record, setting="") for record in result.records if not left_out(record, result)]
-        if holder := _holder(records, [other for other in results if other is not result]):
-            kept.append(replace(result, records=[], notes=[f"The figures are in {holder.item}."]))
+        if superset := _superset(records, [other for other in results if other is not result]):
+            kept.append(replace(result, records=[], notes=[f"The figures are in {superset.item}."]))
             continue
         settings = settings_of(result)
         notes = [f"Setting: {setting}." for setting in settings if setting not in items]
@@ -53,14 +53,14 @@ def shortened(results: Sequence[Result]) -> list[Result]:
         if len(records) < len(result.records):
             notes.append("Further figures are in `results.json`.")
         items = dict.fromkeys(settings, result.item) | items
-        notes += [note for note in result.notes if not COUNTED.search(note)]
+        notes += [note for note in result.notes if not REPEATED_COUNTS.search(note)]
         kept.append(replace(result, records=records, notes=notes))
     return kept
 
 
 def left_out(record: PublishedFigure, result: Result) -> bool:
-    """Return whether a page leaves the figure to its plot and ``results.json``."""
-    if record.corpus.endswith(BESIDE):
+    """Whether a page omits a figure because a plot or ``results.json`` has it."""
+    if record.corpus.endswith(OMITTED_TABLES):
         return True
     table = [other for other in result.records if other.corpus == record.corpus]
     if any(other.published is not None for other in table):
@@ -68,8 +68,8 @@ def left_out(record: PublishedFigure, result: Result) -> bool:
     return bool(result.plots) or (record.row != AVERAGE and any(other.row == AVERAGE for other in table))
 
 
-def _holder(records: Iterable[PublishedFigure], others: Iterable[Result]) -> Result | None:
-    """Return the result that has all these figures in tables of the same name, and more."""
+def _superset(records: Iterable[PublishedFigure], others: Iterable[Result]) -> Result | None:
+    """Return a result that contains all of these figures, in tables of the same names, and further ones."""
     cells = {_cell(record) for record in records}
     return next((other for other in others if cells and cells < set(map(_cell, other.records))), None)
 
