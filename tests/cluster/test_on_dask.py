@@ -300,6 +300,8 @@ def test_a_part_that_kills_every_worker_is_named(rows):
             n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1", memory_limit=None
         ) as workers,
         distributed.Client(workers) as client,
-        pytest.raises(PartFailed, match=r"part [01] could not be read: every worker with part [01]( to 1)? in hand"),
+        pytest.raises(
+            PartFailed, match=r"part [01] could not be read: every worker with part [01]( to 1)? in progress"
+        ),
     ):
         cluster.fit_dask(sb.MultinomialNB(), [(X, y), dies], client)

@@ -119,7 +119,7 @@ def test_bad_input_is_named(mail, spark):
     hole = spark.createDataFrame([("a b", "ham"), (None, "spam")], "text string, label string").coalesce(1)
     with pytest.raises(BadInput, match="part 0: a document or a label is null"):
         cluster.fit_spark(model, hole)
-    with pytest.raises(BadInput, match="the parts hold no documents"):
+    with pytest.raises(BadInput, match="the parts have no documents"):
         cluster.fit_spark(model, frame.limit(0))
 
 

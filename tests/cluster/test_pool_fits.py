@@ -58,7 +58,7 @@ def test_a_class_in_one_part_only_and_classes_too_small_to_hold_out():
     ("part", "message"),
     [
         ((["a"], ["ham", "spam"]), r"part 1: it has 1 documents but 2 labels"),
-        (([1], ["ham"]), r"part 1: documents must be str or bytes. Got int at place 0"),
+        (([1], ["ham"]), r"part 1: documents must be str or bytes. Got int at index 0"),
         (("text", ["ham"] * 4), r"part 1: its documents are a single str"),
         ((["a", "b"], [0, 1]), r"part 1 has labels that are numbers \(0\), part 0 labels that are text"),
         ((["a"], [[0, 1]]), r"part 1: "),
@@ -71,12 +71,12 @@ def test_bad_parts_are_named(part, message):
 
 
 def test_what_can_not_be_fitted():
-    with pytest.raises(BadInput, match="the parts hold no documents"):
+    with pytest.raises(BadInput, match="the parts have no documents"):
         cluster.fit(pool(), [([], [])])
     with pytest.raises(BadInput, match=r"at least two classes. Got \['ham'\]"):
         cluster.fit(pool(), [(RAW[:3], ["ham"] * 3)])
     given = sb.ViewPool([("words", sb.CountVectorizer(), sb.OpinionPoolNB())])
-    with pytest.raises(TypeError, match="fit it on one machine, or fit each view's pipeline"):
+    with pytest.raises(TypeError, match="on one machine, or fit each view's pipeline"):
         cluster.fit(given, [(RAW, LABELS)])
     with pytest.raises(ValueError, match="'weights' parameter"):
         cluster.fit(sb.ViewPool(weights="heavy"), [(RAW, LABELS)])
@@ -99,7 +99,7 @@ class Changing:
 @pytest.mark.parametrize(
     ("later", "message"),
     [
-        ((RAW[:-1], LABELS[:-1]), "held 90 documents at first and 89 later"),
+        ((RAW[:-1], LABELS[:-1]), "had 90 documents at first and 89 later"),
         (([b"other"] * 90, LABELS), "parts must not change"),
         ((RAW, ["list"] * 90), "part 0: it has labels that are new since the first pass"),
     ],

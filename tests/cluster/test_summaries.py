@@ -145,7 +145,7 @@ def test_bad_input():
         summary.add([np.nan], [True])
     with pytest.raises(ValueError, match=r"true .or 1. for positives"):
         summary.add([1.0], ["spam"])
-    with pytest.raises(ValueError, match="one length"):
+    with pytest.raises(ValueError, match="equal length"):
         summary.add([1.0, 2.0], [True])
     with pytest.raises(ValueError, match="A rate needs both classes"):
         ScoreSummary().add([1.0], [True]).tpr_at_fpr(0.1)

@@ -127,7 +127,7 @@ def test_messages_that_are_renamed_or_deleted_while_they_are_read(tmp_path):
 def test_what_can_not_be_read_is_a_sentence(tmp_path):
     with pytest.raises(NoInput, match="does not exist"):
         MailStore(os.fspath(tmp_path / "none"))
-    with pytest.raises(NoInput, match="holds no Maildir"):
+    with pytest.raises(NoInput, match="contains neither a Maildir"):
         MailStore(os.fspath(tmp_path))
     put(tmp_path, "", "cur/1.x:2,S", b"\x1f\x8b\x08broken")
     put(tmp_path, "", "cur/2.x:2,S")

@@ -315,7 +315,7 @@ def test_table_without_header_goes_by_number(tmp_path):
     path.write_text("ham\tsee you\nspam\tfree\n")
     source = Source(path, header=False, text="2", label_column="1")
     assert [(d.label, d.content) for d in source] == [("ham", "see you"), ("spam", "free")]
-    with pytest.raises(BadInput, match="must be the number of a column"):
+    with pytest.raises(BadInput, match="must be a column number"):
         list(Source(path, header=False))
 
 
@@ -340,7 +340,7 @@ def test_short_row_has_no_label(tmp_path):
 def test_unknown_column_names_those_there_are(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("body,labels\nx,y\n")
-    with pytest.raises(BadInput, match=r"no column 'text'; it has body, labels. Name one with --text"):
+    with pytest.raises(BadInput, match=r"no column 'text'; it has body, labels. Choose one with --text"):
         list(Source(path))
     with pytest.raises(BadInput, match=r"no column 'label'.*did you mean 'labels'"):
         list(Source(path, text="body"))
@@ -349,7 +349,7 @@ def test_unknown_column_names_those_there_are(tmp_path):
 def test_broken_utf8_names_line_and_byte(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"text,label\nok,x\ncaf\xe9,y\n")
-    with pytest.raises(BadInput, match=r"line 3: byte 0xe9 at place 4 is not utf-8.*--encoding latin-1"):
+    with pytest.raises(BadInput, match=r"line 3: byte 0xe9 at position 4 is not utf-8.*--encoding latin-1"):
         list(Source(path))
     assert contents(Source(path, encoding="latin-1")) == ["ok", "café"]
     with pytest.raises(BadInput, match="Unknown encoding 'klingon'"):
@@ -378,8 +378,8 @@ def test_json_lines(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{broken", "line 2 is no JSON"),
-        ("[1]", "line 2 is no JSON object but a list"),
+        ("{broken", "line 2 is not valid JSON"),
+        ("[1]", "line 2 is not a JSON object but a list"),
         ('{"text": 5, "label": "x"}', "line 2 has a int instead of a text"),
         ('{"text": "a"}', "line 2 has no label"),
         ('{"body": "a", "label": "x"}', "line 2 has no column 'text'"),

@@ -177,13 +177,13 @@ def test_an_array_is_what_lines_are(tmp_path_factory, rows, indent, newline):
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ('[{"text": "a", "label": "b"}', "row 2 is not valid JSON: the array ends before its ]"),
+    ('[{"text": "a", "label": "b"}', "row 2 is not valid JSON: the array has no closing ]"),
     ('[{"text": "a", "label": "b"', "row 1 is not valid JSON: "),
-    ('[{"text": "a", "label": "b"}, 7]', "row 2 is no JSON object but a int"),
+    ('[{"text": "a", "label": "b"}, 7]', "row 2 is not a JSON object but a int"),
     ('[{"text": "a", "label": "b"}] [1]', "unexpected content after the array"),
     ('[{"text": "a", "label": "b"}]\n\n{"text": "a"}', "unexpected content after the array"),
     ('[{"txt": "a"}]', "row 1 has no column 'text'"),
-    ('{\n"text": "a",\n"label": "b"\n}', "line 1 begins an object that spans lines"),
+    ('{\n"text": "a",\n"label": "b"\n}', "line 1 begins an object that spans several lines"),
     ("[" * 100_000, "row 1 is not valid JSON"),
 ])  # fmt: skip
 def test_arrays_that_are_none(tmp_path, text, message):

@@ -1,7 +1,7 @@
-"""Distributed fits and scores of documents in parts, by executors, Dask or Spark.
+"""Distributed fitting and scoring on executors, Dask or Spark.
 
-The result equals that of one machine bit for bit, however the documents are partitioned. `fit` works with
-any executor of `concurrent.futures`, or none; the remaining functions need extras:
+The result equals a fit on one machine bit for bit, however the documents are partitioned. `fit` works with any executor
+of `concurrent.futures`, or none; the remaining functions need extras:
 ``pip install 'surebayes[dask]'`` and ``'surebayes[spark]'``.
 """
 

@@ -1,4 +1,4 @@
-"""Vocabulary of all parts: the same terms and columns as on one machine."""
+"""The common vocabulary of all parts, with the same terms and columns as on one machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TermCounts:
 
     @classmethod
     def of(cls, vectorizer: Any, rows: csr_array) -> TermCounts:
-        """Return the terms of a part, numbered by its columns."""
+        """Return the terms of a part, numbered by column."""
         vocabulary = vectorizer.__dict__.get("_terms")
         if vocabulary is not None:
             by_column = np.empty(len(vectorizer._columns), np.uint32)
@@ -38,7 +38,7 @@ class TermCounts:
         else:
             names = vectorizer.get_feature_names_out().tolist() if vectorizer.vocabulary_ else []
             if not all(isinstance(name, str) for name in names):
-                raise TypeError("its analyzer makes terms that are not str. Parts can only share str.")
+                raise TypeError("its analyzer returns terms that are not str. Only terms of type str can be merged.")
             known = _vocabulary()
             known.add(names)
         in_documents = np.bincount(rows.indices, minlength=rows.shape[1]).astype(np.int64)
@@ -46,7 +46,7 @@ class TermCounts:
         return cls(known, in_documents, in_all)
 
     def merge(self, other: TermCounts) -> np.ndarray:
-        """Add another part's terms; return their numbers here."""
+        """Add another part's terms; return their numbers in this object."""
         places = np.frombuffer(self.known.merge(other.known), np.uint32).astype(np.int64)
         if len(self.known) > len(self.in_documents):
             more = len(self.known) * 3 // 2 - len(self.in_documents)
@@ -56,11 +56,11 @@ class TermCounts:
         return places
 
     def copy(self) -> TermCounts:
-        """Return a copy that `merge` may change."""
+        """Return a copy that `merge` can modify."""
         return _terms(self.known.dump(), self.in_documents.copy(), self.in_all.copy())
 
     def sorted_numbers(self) -> np.ndarray:
-        """Return the numbers of the terms in the order of the terms: the order of columns."""
+        """Return the numbers of the terms in alphabetical order, which is the order of columns."""
         return np.frombuffer(self.known.order(0), np.uint32).astype(np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -80,7 +80,7 @@ def _unpacked(lengths: np.ndarray, text: bytes, in_documents: np.ndarray, in_all
 
 
 def narrow(numbers: np.ndarray) -> np.ndarray:
-    """Return integers in the smallest type that holds them, for transfer."""
+    """Convert integers to the smallest sufficient type, for transfer."""
     if not numbers.size:
         return numbers
     low, high = int(numbers.min()), int(numbers.max())
@@ -91,12 +91,12 @@ def narrow(numbers: np.ndarray) -> np.ndarray:
 
 
 def _vocabulary(*dumped: bytes) -> Vocabulary:
-    made: Vocabulary = kernel().Vocabulary(*dumped)
-    return made
+    vocabulary: Vocabulary = kernel().Vocabulary(*dumped)
+    return vocabulary
 
 
 def move_columns(statistics: Statistics, columns: np.ndarray, width: int) -> Statistics:
-    """Return statistics with column k moved to columns[k] of `width`, the remaining ones empty."""
+    """Return statistics with column k moved to columns[k] of `width` columns; the remaining columns are empty."""
 
     def moved(table: ExactSums) -> ExactSums:
         values = table.values if table.sparse else csr_array(table.values)
@@ -108,7 +108,7 @@ def move_columns(statistics: Statistics, columns: np.ndarray, width: int) -> Sta
 
 
 def select_columns(statistics: Statistics, columns: np.ndarray) -> Statistics:
-    """Return statistics of the given columns, in this order, in the form of `fit`."""
+    """Return statistics of the given columns, in this order and in canonical form."""
 
     def chosen(table: ExactSums) -> ExactSums:
         if not table.sparse:
@@ -120,7 +120,7 @@ def select_columns(statistics: Statistics, columns: np.ndarray) -> Statistics:
 
 
 def widen_columns(statistics: Statistics, width: int) -> Statistics:
-    """Return statistics with room for more columns."""
+    """Return statistics with empty columns appended up to `width`."""
 
     def wide(table: ExactSums) -> ExactSums:
         more = width - table.shape[1]
@@ -135,7 +135,7 @@ def widen_columns(statistics: Statistics, width: int) -> Statistics:
 
 
 def with_classes(statistics: Statistics, places: np.ndarray, n_classes: int) -> Statistics:
-    """Return statistics with class k renumbered to places[k] of `n_classes`; the total stays the last row."""
+    """Return statistics with class k moved to row places[k] of `n_classes`; the total stays in the last row."""
 
     def moved(table: ExactSums) -> ExactSums:
         rows = np.append(places, n_classes)

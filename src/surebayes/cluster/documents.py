@@ -1,4 +1,4 @@
-"""Remote training documents: the classifiers' queries, answered by passes over parts."""
+"""Remote training documents: a classifier's queries are answered by passes over the parts."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from surebayes.errors import BadInput
 
 
 class PartsRunner(Protocol):
-    """Engine that runs a task on every part and merges the answers."""
+    """Interface of engines that run a task on every part."""
 
     def run(self, task: Any, what: str) -> Any:
-        """Run a task on every part, and merge the answers; `what` names the pass."""
+        """Run a task on every part and return the merged answer; `what` is the name of the pass in messages."""
         ...
 
 
 @dataclass(slots=True)
 class Plan:
-    """Queries of a classifier before it has learnt anything, found by a trial fit on two documents."""
+    """The queries of a classifier in its first pass, recorded during a trial fit on two documents."""
 
     requests: list[SumsRequest] = field(default_factory=list)
     sample: bool = False
 
     @classmethod
     def of(cls, classifier: CountClassifier) -> Plan:
-        """Find the queries that the first pass can answer."""
+        """Record the queries that the first pass can answer."""
         plan, trial = cls(), clone(classifier)
         if not isinstance(getattr(trial, "prior", "fit"), str):
-            trial.set_params(prior=[0.5, 0.5])  # the given prior may be for more classes
+            trial.set_params(prior=[0.5, 0.5])  # the given prior may have more classes
         if np.ndim(getattr(trial, "alpha", 0.0)):
-            trial.set_params(alpha=1.0)  # and pseudo-counts for more columns
+            trial.set_params(alpha=1.0)  # the given pseudo-counts may have more columns
         if getattr(trial, "class_prior", None) is not None:
             trial.set_params(class_prior=None)
         trial._prepare(2, np.array([0, 1]), False)
@@ -81,20 +81,20 @@ class _Recording(TrainingDocuments):
 
 @dataclass(slots=True)
 class Inquiry:
-    """Queries so far and their answers; a new query is a pass of the engine.
+    """Cached answers to a classifier's queries; a new query runs a pass of the engine.
 
     Attributes
     ----------
     engine : PartsRunner
         The engine.
     reader, classes
-        Reader of the parts, and all classes.
+        The reader of the parts, and all classes.
     n_documents : int
         Number of documents in all parts.
     known : list of (Request, Statistics)
-        Sums of the first pass.
+        The sums of the first pass.
     draws : bool
-        Whether a sample will be needed: it is then drawn in the next pass.
+        Whether a sample will be needed; if so, the next pass draws it.
     """
 
     engine: PartsRunner
@@ -108,26 +108,26 @@ class Inquiry:
     measured: tuple[Representation, list[tuple[Fraction, Fraction]]] | None = None
 
     def statistics(self, request: SumsRequest) -> Statistics:
-        """Return sums, from one pass, or from the cache."""
+        """Return sums from the cache, or from a new pass."""
         for known, statistics in self.known:
             if known == request:
                 return statistics
         return self._run_pass("sums", requests=[request]).statistics[0]
 
     def lengths(self, z: Representation, classes: Sequence[int]) -> list[tuple[Fraction, Fraction]]:
-        """Return lengths of rows and weights, summed by class: one pass."""
+        """Return the lengths of rows and the weights, summed by class, from the cache or a new pass."""
         if self.measured is None or self.measured[0] != z:
             answer = self._run_pass("lengths of documents", lengths=[(z, c) for c in classes])
             self.measured = z, answer.lengths
         return self.measured[1]
 
     def sample(self) -> tuple[csr_array, Any, Any]:
-        """Return the same sample as on one machine: from an earlier pass, or from a new one."""
+        """Return the same sample as on one machine, from the cache or a new pass."""
         if self.drawn is None:
             self._run_pass("a sample of documents", draw=self._draw())
         assert self.drawn is not None
         while len(self.drawn[2]) < min(sampling.LARGEST, self.n_documents) and self.share < 1:
-            # many copies: the drawn share holds fewer distinct documents than expected
+            # because of many copies, the share has fewer distinct documents than expected
             self._run_pass("a larger sample", draw=Draw(min(1.0, 8 * self.share), sampling.LARGEST))
         return self.drawn
 
@@ -143,7 +143,7 @@ class Inquiry:
             raise BadInput(answer.refusal)
         if answer.n_documents != self.n_documents:
             raise BadInput(
-                f"the parts held {self.n_documents} documents at first and {answer.n_documents} later: parts must not "
+                f"the parts had {self.n_documents} documents at first and {answer.n_documents} later: parts must not "
                 "change while a model is fitted."
             )
         if draw is not None:
@@ -154,7 +154,7 @@ class Inquiry:
 
 
 class ScatteredDocuments(TrainingDocuments):
-    """Training documents in parts, each read by an engine; only their sums are held here."""
+    """Training documents in the parts of an engine; only their sums are available."""
 
     __slots__ = ("_columns", "_inquiry")
     _columns: int
@@ -172,12 +172,12 @@ class ScatteredDocuments(TrainingDocuments):
 
     @property
     def rows(self) -> Any:
-        """There are none here."""
+        """Not available; raises TypeError."""
         raise TypeError("These documents are spread over machines: only sums and a sample are available, no rows.")
 
     @property
     def labels(self) -> Any:
-        """There are none here."""
+        """Not available; raises TypeError."""
         raise TypeError("These documents are spread over machines: only sums and a sample are available, no labels.")
 
     @property
@@ -186,15 +186,15 @@ class ScatteredDocuments(TrainingDocuments):
         return self._columns
 
     def statistics(self, represent: Representation | None, sums: Sequence[str], compact: bool = False) -> Statistics:
-        """Sum the documents of all parts."""
+        """Return sums over the documents of all parts."""
         return self._inquiry.statistics(SumsRequest(represent, tuple(sums)))
 
     def presence(self, by_class: bool = True) -> Statistics:
-        """Count documents with each term."""
+        """Return the number of documents with each term."""
         return self._inquiry.statistics(SumsRequest(None, ("presence",), by_class))
 
     def lengths(self, z: Representation, c: int) -> tuple[Fraction, Fraction]:
-        """Sum the lengths of rows, and weights."""
+        """Return the sums of the rows' lengths and of the weights."""
         return self._inquiry.lengths(z, range(len(self.contrasts)) if z.class_specific else [0])[c]
 
     def sample(self) -> TrainingDocuments:
@@ -204,7 +204,7 @@ class ScatteredDocuments(TrainingDocuments):
 
 
 def settle(statistics: Statistics) -> None:
-    """Convert the tables to the form of `fit`."""
+    """Convert the tables to canonical form, in place."""
     for name in (*SUMS, "documents"):
         table = getattr(statistics, name)
         if table is not None:

@@ -1,4 +1,4 @@
-"""Passes over parts, by an executor of `concurrent.futures` or in this process."""
+"""Passes over parts with an executor of `concurrent.futures`, or in this process."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ UNKNOWN_WORKERS = 128
 
 
 class ExecutorEngine:
-    """Runs a task on parts by an executor, a few at a time, and merges each answer as it arrives.
+    """Engine that submits a few parts at a time to an executor and merges each answer as it arrives.
 
     Parameters
     ----------
     parts : list
-        Pairs, or functions that return one.
+        Pairs of documents and labels, or functions that return one.
     executor : Executor or None
-        None processes one part after the other in this process.
+        None processes the parts one by one in this process.
     retries : int
-        Number of retries of a part after an error.
+        Maximum number of retries per part after read errors.
     progress : bool or None
         Whether to show a progress bar; None shows it on a terminal.
     """
@@ -45,7 +45,7 @@ class ExecutorEngine:
         self.passes = 0
 
     def run(self, task: Any, what: str) -> Any:
-        """Run a task on every part; `task` is a `Pass`, or another function whose answers merge."""
+        """Run a task on every part and return the merged answer; `task` is a `Pass` or a similar callable."""
         self.passes += 1
         total = task.nothing()
         with bar(f"pass {self.passes}: {what}", len(self.parts), self.progress) as advance:
@@ -67,39 +67,39 @@ class ExecutorEngine:
                         raise
 
     def _run_on(self, task: Any, executor: Executor) -> Iterator[Any]:
-        """Keep twice as many parts in flight as there are workers; retry failed parts."""
+        """Keep twice as many parts in progress as there are workers; retry failed parts."""
         workers = getattr(executor, "_max_workers", None) or UNKNOWN_WORKERS
         waiting = iter(enumerate(self.parts))
-        under_way: dict[Future[Any], int] = {}
+        running: dict[Future[Any], int] = {}
         failures: dict[int, int] = {}
-        with _submitted(task, executor) as ask:
+        with _submitted(task, executor) as run:
             try:
                 while True:
-                    for number, part in itertools.islice(waiting, max(0, 2 * workers - len(under_way))):
-                        under_way[executor.submit(ask, number, part)] = number
-                    if not under_way:
+                    for number, part in itertools.islice(waiting, max(0, 2 * workers - len(running))):
+                        running[executor.submit(run, number, part)] = number
+                    if not running:
                         return
-                    for done in wait(under_way, return_when=FIRST_COMPLETED).done:
-                        number = under_way.pop(done)
+                    for done in wait(running, return_when=FIRST_COMPLETED).done:
+                        number = running.pop(done)
                         error = done.exception()
                         if error is None:
                             yield done.result()
                             continue
                         failures[number] = failures.get(number, 0) + 1
-                        _give_up(number, error, failures[number] > self.retries)
-                        under_way[executor.submit(ask, number, self.parts[number])] = number
+                        _raise_final(number, error, failures[number] > self.retries)
+                        running[executor.submit(run, number, self.parts[number])] = number
             finally:
-                for future in under_way:
+                for future in running:
                     future.cancel()
 
 
-def _give_up(number: int, error: BaseException, too_often: bool) -> None:
-    """Raise an error that no retry can fix."""
+def _raise_final(number: int, error: BaseException, too_often: bool) -> None:
+    """Raise an error that a retry can't fix, or any error if a part has failed too often."""
     if isinstance(error, BrokenExecutor):
         raise PartFailed(
             number,
             "the executor broke: one of its processes died, usually for lack of memory. Start a new "
-            "one with fewer workers or smaller parts, or use fit_dask, which survives the death of a worker",
+            "executor with fewer workers or smaller parts, or use fit_dask, which replaces dead workers",
         ) from error
     if not isinstance(error, Exception):
         raise error
@@ -111,7 +111,7 @@ def _give_up(number: int, error: BaseException, too_often: bool) -> None:
 def _submitted(task: Any, executor: Executor) -> Iterator[Callable[[int, Any], Any]]:
     """Yield the function to submit for each part.
 
-    Processes on this machine read the task, which holds the vocabulary and its weights, from a file, once each.
+    A process pool reads the task, which contains the vocabulary and its weights, from a file, once per process.
     """
     if not isinstance(executor, ProcessPoolExecutor):
         yield task
@@ -126,7 +126,7 @@ def _submitted(task: Any, executor: Executor) -> Iterator[Callable[[int, Any], A
 
 
 class _FromFile:
-    """A task in a file."""
+    """A task that is read from a file."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Distributed fits of classifiers by any engine, equal to those of one machine bit for bit."""
+"""Distributed fits of classifiers with any engine, equal to fits on one machine bit for bit."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from surebayes.text.count_vectorizer import CountVectorizer
 def fit(
     estimator: Any, parts: Any, executor: Executor | None = None, *, retries: int = 2, progress: bool | None = None
 ) -> Any:
-    """Fit a classifier on documents in parts; the result is that of ``estimator.fit`` on all of them.
+    """Fit a classifier on documents in parts; the result equals ``estimator.fit`` on all documents.
 
     Parameters
     ----------
     estimator : classifier of surebayes, Pipeline of vectorizer and classifier, or ViewPool
-        The estimator to fit, in place. A pipeline or a pool takes documents, a classifier alone rows of counts. A
-        `CountVectorizer` gets the vocabulary of all parts, `min_df` and the other limits included; a
-        `HashingVectorizer` needs none.
+        The estimator to fit in place. Pipelines and pools take documents; a classifier alone takes rows of counts. A
+        `CountVectorizer` learns the vocabulary of all parts and applies `min_df` and its other limits to it; a
+        `HashingVectorizer` needs no vocabulary.
     parts : sequence of pairs, or of functions that return a pair
-        (documents or rows, labels) each. Parts are read once in each pass, at most three times in all except as
-        listed in docs/scale.md; with functions at most a few parts are in memory at a time.
+        The parts, each a pair (documents or rows, labels). Each pass reads every part once; there are at most three
+        passes, with the exceptions in docs/scale.md. With functions, only a few parts are in memory at a time.
     executor : concurrent.futures.Executor, default=None
-        Executor of the passes; None reads the parts in this process, one by one.
+        Executor that processes the parts; None processes them one by one in this process.
     retries : int, default=2
-        Number of retries of an unreadable part.
+        Maximum number of retries of an unreadable part.
     progress : bool, default=None
         Whether to show a progress bar; None shows it on a terminal.
 
@@ -55,9 +55,9 @@ def fit(
     Raises
     ------
     BadInput
-        A part that is inconsistent with the rest; the message names it. The estimator is unchanged.
+        If a part is invalid or inconsistent with the rest; the message names it. The estimator is unchanged.
     PartFailed
-        A part that could not be read.
+        If a part could not be read.
 
     Examples
     --------
@@ -69,12 +69,12 @@ def fit(
     [1, 0]
     """
     if hasattr(parts, "to_delayed"):
-        raise TypeError(f"parts is a collection of Dask ({type(parts).__name__}): use cluster.fit_dask.")
+        raise TypeError(f"parts is a Dask collection ({type(parts).__name__}). Use cluster.fit_dask.")
     return fit_on(ExecutorEngine(list(parts), executor, retries, progress), estimator)
 
 
 def fit_on(engine: PartsRunner, estimator: Any) -> Any:
-    """Fit an estimator on the documents of an engine."""
+    """Fit an estimator on the documents of an engine, in place."""
     if isinstance(estimator, ViewPool):
         from surebayes.cluster.pool_fits import fit_pool
 
@@ -93,7 +93,7 @@ def fit_on(engine: PartsRunner, estimator: Any) -> Any:
     if answer.refusal:
         raise BadInput(answer.refusal)
     if not answer.n_documents or answer.classes is None:
-        raise BadInput("the parts hold no documents.")
+        raise BadInput("the parts have no documents.")
     with ExitStack() as safe:
         for step in (classifier, *transformers):
             safe.enter_context(restore_on_error(step))
@@ -129,10 +129,10 @@ def _learn(
 
 
 def _in_common_columns(answer: Answer, vectorizer: CountVectorizer) -> list[Statistics]:
-    """Assign the terms of all parts the columns of one machine, and rearrange the sums."""
+    """Assign the terms of all parts the same columns as on one machine, and rearrange the sums."""
     terms = answer.terms
     if terms is None or not len(terms.known):
-        raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
+        raise ValueError("empty vocabulary; perhaps the documents only contain stop words")  # scikit-learn's message
     numbers = terms.sorted_numbers()
     limits = vectorizer._limits(answer.n_documents)
     if limits is not None:
@@ -149,22 +149,22 @@ def _taken_apart(estimator: Any) -> tuple[list[Any], CountClassifier]:
     transformers, classifier = [step for step in steps[:-1] if step not in (None, "passthrough")], steps[-1]
     if isinstance(classifier, TunedNB):
         raise TypeError(
-            "TunedNB compares hundreds of models on the documents themselves, which one machine must hold: fit it on a "
-            "sample there, then give its best_estimator_ to cluster.fit with all parts."
+            "TunedNB compares hundreds of models and needs all documents on one machine: fit it on a sample, then pass "
+            "its best_estimator_ to cluster.fit with all parts."
         )
     if isinstance(classifier, ViewPool):
-        raise TypeError("ViewPool reads documents itself: fit it alone, without a vectorizer before it.")
+        raise TypeError("ViewPool takes documents: fit it without a vectorizer.")
     if not isinstance(classifier, CountClassifier):
         raise TypeError(
-            f"Only classifiers of surebayes are fitted in parts, alone or last in a Pipeline. Got "
+            f"Only classifiers of surebayes can be fitted in parts, alone or as the last step of a Pipeline. Got "
             f"{type(classifier).__name__}; partial_fit of other classifiers depends on the order of the parts."
         )
     for place, step in enumerate(transformers):
         learns = isinstance(step, CountVectorizer) and place == 0
         if isinstance(step, TfidfVectorizer) or (get_tags(step).requires_fit and not learns):
             raise TypeError(
-                f"{type(step).__name__} learns from all documents before the classifier sees any. In front of a "
-                "classifier that is fitted in parts take surebayes.CountVectorizer, a HashingVectorizer, or another "
-                "transformer that learns nothing; for idf weights there is the classifier's weight='idf'."
+                f"{type(step).__name__} must be fitted on all documents first, which isn't possible in parts. Use "
+                "surebayes.CountVectorizer, a HashingVectorizer, or another stateless transformer; for idf weights, "
+                "set weight='idf' of the classifier."
             )
     return transformers, classifier

@@ -1,4 +1,4 @@
-"""Fits and scores on a Dask cluster."""
+"""Fitting and scoring on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from surebayes.cluster.progress import bar
 from surebayes.cluster.scores import BatchScorer, judged, takes_documents
 from surebayes.errors import BadInput, PartFailed
 
-NEEDED = "Dask is an extra: pip install 'surebayes[dask]'"
+NEEDED = "Dask is not installed: pip install 'surebayes[dask]'"
 FAN_IN = 8
-"""Answers that one task merges."""
+"""Maximum number of answers that one task merges."""
 TOGETHER = 32
-"""Most parts of one task: the work lost with its worker."""
+"""Maximum number of parts per task, since a task's work is lost if its worker dies."""
 
 
 def fit_dask(
@@ -34,21 +34,21 @@ def fit_dask(
     retries: int = 2,
     progress: bool | None = None,
 ) -> Any:
-    """Fit a classifier on a Dask cluster; the result is that of ``estimator.fit`` on all documents.
+    """Fit a classifier on a Dask cluster; the result equals ``estimator.fit`` on all documents.
 
     Parameters
     ----------
     estimator : classifier of surebayes, Pipeline of vectorizer and classifier, or ViewPool
-        The estimator to fit, in place; see `fit`.
+        The estimator to fit in place; see `fit`.
     parts : list, dask.bag.Bag or dask.dataframe.DataFrame
-        A list of pairs (documents or rows, labels), of functions that return one, or of `Delayed` that become one; a
-        bag of (document, label) pairs; or a data frame. It must be the same each time it is computed.
+        A list of pairs (documents or rows, labels), of functions that return such a pair, or of `Delayed` pairs; a bag
+        of (document, label) pairs; or a data frame. Every computation must give the same documents.
     client : distributed.Client, default=None
-        The cluster; the current client if None.
+        The client of the cluster; None uses the current client.
     text, label : str
-        Columns of a data frame. For a classifier without a vectorizer all columns but `label` are counts.
+        Columns of a data frame. For a classifier without a vectorizer, all columns except `label` are counts.
     retries : int, default=2
-        Number of retries of an unreadable part. The work of a dead worker is repeated in any case.
+        Maximum number of retries of an unreadable part. The work of a dead worker is always repeated.
     progress : bool, default=None
         Whether to show a progress bar; None shows it on a terminal.
 
@@ -59,8 +59,8 @@ def fit_dask(
 
     Notes
     -----
-    Parts are read on the workers, answers are merged there, eight at a time, and one is returned. Parts
-    given as pairs are sent to the workers in each pass: pass functions, or delayed ones, where they are large.
+    The workers read the parts and merge the answers, eight at a time; only the last answer is returned. Pairs are sent
+    to the workers in every pass, so use functions or `Delayed` for large parts.
     """
     return fit_on(
         DaskEngine(delayed_parts(parts, estimator, text, label), the_client(client), retries, progress), estimator
@@ -75,19 +75,19 @@ def score_dask(estimator: Any, documents: Any, client: Any = None, *, text: str 
     estimator : fitted classifier or Pipeline
         The model.
     documents : list, dask.bag.Bag or dask.dataframe.DataFrame
-        A list of documents or rows in parts, of functions that return a part, or of `Delayed`; a bag of documents; or
-        a data frame with a column of texts (for a classifier without a vectorizer, of counts alone).
+        A list of parts (lists of documents, or rows), of functions that return a part, or of `Delayed` parts; a bag of
+        documents; or a data frame with a column of texts (only counts, for a classifier without a vectorizer).
     client : distributed.Client, default=None
-        The cluster for a list; the current client if None. Not needed for a bag or a data frame.
+        The client of the cluster, for a list; None uses the current client. Unused for a bag or a data frame.
     text : str
         The column of texts.
 
     Returns
     -------
     list of ndarray, Bag or DataFrame
-        In the order of the documents: for a list the scores of each part; for a bag (label, score) pairs, for a data
-        frame two more columns, `predicted` and `score`, both lazy. With more than two classes the score is that of
-        the predicted one.
+        The results in the order of the documents: for a list, the scores of each part; for a bag, a lazy bag of
+        (label, score) pairs; for a data frame, a lazy frame with two more columns, `predicted` and `score`. With more
+        than two classes, the score is that of the predicted class.
     """
     judge = BatchScorer(estimator, text)
     if hasattr(documents, "map_partitions") and hasattr(documents, "columns"):
@@ -105,11 +105,10 @@ def _scores(estimator: Any, part: Any) -> Any:
 
 
 class DaskEngine:
-    """Runs a task on parts and merges the answers on the workers of Dask.
+    """Engine that runs a task on parts and merges the answers on the workers of Dask.
 
-    A Dask task processes several parts in turn and merges each answer at once: an answer that is
-    handed to another task is pickled, sent and unpickled, which costs more than merging. The answers of tasks are
-    merged in a tree.
+    A Dask task processes several parts and merges their answers, because passing an answer to another task means
+    pickling it, which costs more than merging. The answers of the tasks are merged in a tree.
     """
 
     def __init__(self, parts: list[Any], client: Any, retries: int = 2, progress: bool | None = None) -> None:
@@ -122,7 +121,7 @@ class DaskEngine:
         self.passes = 0
 
     def run(self, task: Any, what: str) -> Any:
-        """Run a task on every part."""
+        """Run a task on every part and return the merged answer."""
         self.passes += 1
         distributed = _distributed()
         cloudpickle = import_module("cloudpickle")  # definitions in a notebook are pickled too
@@ -141,7 +140,9 @@ class DaskEngine:
             covers |= {
                 up.key: range(covers[fan[0].key][0], covers[fan[-1].key][-1] + 1) for up, fan in zip(level, fans)
             }
-        with warnings.catch_warnings():  # the vocabulary is in the graph, so that it survives any worker's death
+        with (
+            warnings.catch_warnings()
+        ):  # the graph contains the vocabulary, so that it survives the death of any worker
             warnings.filterwarnings("ignore", message="Sending large graph")
             futures = self.client.compute([*answers, level[0]], retries=self.retries - again, traverse=False)
         root = futures.pop()
@@ -159,7 +160,7 @@ class DaskEngine:
             raise PartFailed(
                 numbers[0],
                 f"every worker with part {_span(numbers)} in progress or in its queue died, usually for lack of "
-                "memory. Make parts smaller, or give workers more",
+                "memory. Use smaller parts, or workers with more memory",
             ) from error
 
     @property
@@ -168,14 +169,14 @@ class DaskEngine:
         return any(hasattr(part, "__dask_graph__") for part in self.parts)
 
     def _parts_of(self, numbers: range) -> Any:
-        """Return parts as an argument of a task; Dask does not traverse parts that need no computing."""
+        """Return parts as an argument of a task; Dask doesn't traverse parts that need no computation."""
         parts = [self.parts[k] for k in numbers]
         return [_delayed(part) for part in parts] if self._computed else _lazy(parts, traverse=False, pure=False)
 
     def _together(self) -> list[range]:
-        """Return the parts of each task: four tasks a worker, and no more than `TOGETHER` parts each.
+        """Return the parts of each task: about four tasks per worker thread, each with at most `TOGETHER` parts.
 
-        Parts that Dask computes are all in a worker's memory before a task begins, so that each has its own task.
+        A part that Dask computes gets a separate task, because all inputs of a task are in memory before it starts.
         """
         threads = sum(self.client.nthreads().values()) or 1
         size = 1 if self._computed else min(TOGETHER, -(-len(self.parts) // (4 * threads)))
@@ -183,7 +184,7 @@ class DaskEngine:
 
 
 def _process(packed: PackedTask, numbers: range, parts: list[Any], retries: int) -> Any:
-    """Process parts in turn, with retries; merge the answers."""
+    """Process parts one by one, with retries, and merge the answers."""
     task = packed.unpacked()
     total = task.nothing()
     for number, part in zip(numbers, parts):
@@ -205,7 +206,7 @@ def _span(numbers: range) -> str:
 
 
 def delayed_parts(parts: Any, estimator: Any, text: str, label: str) -> list[Any]:
-    """Return one delayed pair of documents and labels for each part."""
+    """Return the parts as a list of pairs, functions, or delayed pairs."""
     if hasattr(parts, "map_partitions") and hasattr(parts, "columns"):
         column = text if takes_documents(estimator) else None
         for name in (label, *([column] if column else [])):
@@ -221,7 +222,7 @@ def delayed_parts(parts: Any, estimator: Any, text: str, label: str) -> list[Any
 
 
 def _delayed(part: Any) -> Any:
-    """Return a part that tasks can share: delayed as it is, anything else wrapped without traversal."""
+    """Return a part as a delayed object, without traversing it."""
     return part if hasattr(part, "__dask_graph__") else _lazy(part, traverse=False, pure=False)
 
 
@@ -233,22 +234,22 @@ def _frame_pair(frame: Any, text: str | None, label: str) -> tuple[Any, Any]:
 def _bag_pair(pairs: Any) -> tuple[Any, Any]:
     pairs = list(pairs)
     if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise BadInput("a bag must hold (document, label) pairs.")
+        raise BadInput("a bag must consist of (document, label) pairs.")
     return [document for document, _ in pairs], np.array([label for _, label in pairs])
 
 
 def the_client(client: Any) -> Any:
-    """Return the client given, or the current one."""
+    """Return the given client, or the current one if it is None."""
     return _distributed().get_client() if client is None else client
 
 
-def _lazy(thing: Any, **options: Any) -> Any:
-    """Return `dask.delayed` of a thing."""
+def _lazy(value: Any, **options: Any) -> Any:
+    """Return `dask.delayed` of a value or function; raise ImportError without Dask."""
     try:
         from dask.delayed import delayed
     except ImportError as error:
         raise ImportError(NEEDED) from error
-    return delayed(thing, **options)
+    return delayed(value, **options)
 
 
 def _distributed() -> Any:

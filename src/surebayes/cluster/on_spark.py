@@ -1,4 +1,4 @@
-"""Fits and scores on Spark: partitions arrive as Arrow batches, answers travel as bytes and are merged in a tree."""
+"""Fitting and scoring on Spark: partitions are read as Arrow batches, pickled answers are merged in a tree."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from surebayes.cluster.passes import PackedTask
 from surebayes.cluster.scores import BatchScorer, takes_documents
 from surebayes.errors import BadInput, PartFailed
 
-NEEDED = "Spark is an extra: pip install 'surebayes[spark]' (and a Java runtime)"
+NEEDED = "Spark is not installed: pip install 'surebayes[spark]' (it also needs a Java runtime)"
 FAN_IN = 8
-"""Answers that one task merges."""
+"""Maximum number of answers that one task merges."""
 ANSWER = "number long, pieces long, piece long, packed binary"
 PIECE = 4 << 20
-"""Largest row of an answer, in bytes: Spark copies a row several times in memory."""
+"""Maximum size of a row with part of an answer, in bytes, since Spark copies rows several times in memory."""
 RESULT_PARTITIONS = 16
-"""Number of batches in which the result is collected: Spark's driver holds one at a time in memory."""
+"""Number of partitions of the result; Spark's driver has one at a time in memory."""
 
 
 def fit_spark(estimator: Any, dataframe: Any, text: str = "text", label: str = "label") -> Any:
-    """Fit a pipeline or a pool on a Spark data frame; the result is that of ``estimator.fit`` on all its rows.
+    """Fit a pipeline or a pool on a Spark data frame; the result equals ``estimator.fit`` on all rows.
 
     Parameters
     ----------
     estimator : Pipeline of vectorizer and classifier of surebayes, or ViewPool
-        The estimator to fit, in place; see `fit`.
+        The estimator to fit in place; see `fit`.
     dataframe : pyspark.sql.DataFrame
-        Documents and labels. It is recomputed in each pass and must hold the same rows each time: cache it, or
-        write it to storage first, if it comes from a changing source or a random sample.
+        Documents and labels. Each pass recomputes the data frame, which must have the same rows every time: cache it
+        or write it to storage first if it comes from a changing source or a random sample.
     text, label : str
-        Columns: documents (strings or binary) and labels (strings, integers or truth values).
+        Columns of documents (strings or binary) and labels (strings, integers or booleans).
 
     Returns
     -------
@@ -45,14 +45,13 @@ def fit_spark(estimator: Any, dataframe: Any, text: str = "text", label: str = "
 
     Notes
     -----
-    A partition is read some 10,000 rows at a time (``spark.sql.execution.arrow.maxRecordsPerBatch``), so its size
-    doesn't matter. ``spark.task.maxFailures`` limits the attempts of a failed task. Workers
-    need surebayes installed.
+    Partitions are read in batches of 10,000 rows (``spark.sql.execution.arrow.maxRecordsPerBatch``), so their size
+    doesn't matter. ``spark.task.maxFailures`` limits the attempts of a failed task. The workers need surebayes.
     """
     _columns_there(dataframe, text, label)
     if not takes_documents(estimator):
         raise TypeError(
-            "fit_spark takes documents: put a vectorizer before the classifier, as in "
+            "fit_spark takes documents: put a vectorizer before the classifier, for example "
             f"make_pipeline(HashingVectorizer(alternate_sign=False, norm=None), {type(estimator).__name__}())."
         )
     return fit_on(SparkEngine(dataframe.select(text, label)), estimator)
@@ -66,15 +65,15 @@ def score_spark(estimator: Any, dataframe: Any, text: str = "text") -> Any:
     estimator : fitted Pipeline or ViewPool
         The model.
     dataframe : pyspark.sql.DataFrame
-        Documents.
+        Data frame with a column of documents.
     text : str
         Column of the documents.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        The same rows with two more columns, `predicted` and `score`; lazy. With more than two classes the score is that
-        of the predicted one.
+        A lazy data frame with two more columns, `predicted` and `score`. With more than two classes, the score is that
+        of the predicted class.
     """
     _columns_there(dataframe, text)
     from pyspark.sql import types
@@ -92,14 +91,14 @@ def score_spark(estimator: Any, dataframe: Any, text: str = "text") -> Any:
 
 
 class SparkEngine:
-    """Runs a task on the partitions of a data frame of two columns, documents and labels."""
+    """Engine that runs a task on the partitions of a data frame with two columns, documents and labels."""
 
     def __init__(self, dataframe: Any) -> None:
         self.dataframe = dataframe
         self.partitions: int | None = None
 
     def run(self, task: Any, what: str) -> Any:
-        """Run a task on every partition."""
+        """Run a task on every partition and return the merged answer."""
         cloudpickle = import_module("pyspark.cloudpickle")  # definitions in a notebook are pickled too
         session = self.dataframe.sparkSession
         shared = session.sparkContext.broadcast(PackedTask(cloudpickle.dumps(task)))
@@ -112,7 +111,7 @@ class SparkEngine:
                 answers = answers.repartition(width, "number").mapInArrow(_merged_partition, ANSWER)
             rows = answers.repartition(RESULT_PARTITIONS, "piece").toLocalIterator()
             total = task.nothing()
-            for answer in _unpickled(tuple(row) for row in rows):  # more than one if Spark made extra partitions
+            for answer in _unpickled(tuple(row) for row in rows):  # several if Spark added partitions
                 total = total.merge(answer)
         except Exception as error:
             raise _part_error(error) from error
@@ -122,7 +121,7 @@ class SparkEngine:
 
 
 class _TaskOnBatches:
-    """The function that Spark applies to the batches of a partition."""
+    """Function for Spark to apply to the batches of a partition."""
 
     def __init__(self, task: Any) -> None:
         self.task = task
@@ -134,7 +133,7 @@ class _TaskOnBatches:
         for batch in batches:
             documents, labels = (batch.column(k).to_pylist() for k in range(2))
             if None in documents or None in labels:
-                total = task.refusal(f"part {number}: a document or a label is null: filter such rows out.")
+                total = task.refusal(f"part {number}: a document or a label is null. Filter such rows out.")
                 break
             total = total.merge(task(number, (documents, np.array(labels))))
         yield from _in_pieces(total, number)
@@ -158,8 +157,8 @@ def _in_pieces(answer: Any, number: int) -> Iterator[Any]:
     pieces = -(-len(packed) // PIECE)
     for piece in range(pieces):
         part = pyarrow.array([packed[piece * PIECE : (piece + 1) * PIECE]], pyarrow.binary())
-        whole_numbers = (pyarrow.array([n], pyarrow.int64()) for n in (number, pieces, piece))
-        yield pyarrow.RecordBatch.from_arrays([*whole_numbers, part], names=["number", "pieces", "piece", "packed"])
+        numbers = (pyarrow.array([n], pyarrow.int64()) for n in (number, pieces, piece))
+        yield pyarrow.RecordBatch.from_arrays([*numbers, part], names=["number", "pieces", "piece", "packed"])
 
 
 def _unpickled(rows: Iterable[tuple[int, int, int, Any]]) -> Iterator[Any]:
@@ -172,7 +171,7 @@ def _unpickled(rows: Iterable[tuple[int, int, int, Any]]) -> Iterator[Any]:
             yield pickle.loads(b"".join(known[k] for k in range(pieces)))
             del waiting[number], known
     if waiting:
-        raise RuntimeError(f"pieces of answers {sorted(waiting)} are missing.")
+        raise RuntimeError(f"Pieces of the answers {sorted(waiting)} are missing.")
 
 
 def _partition() -> int:
@@ -193,6 +192,6 @@ def _columns_there(dataframe: Any, *names: str) -> None:
 
 
 def _part_error(error: Exception) -> Exception:
-    """Return the error of a part if Spark's message, a page of Java, contains one; else Spark's error."""
+    """Return the PartFailed in Spark's message, if there is one, else Spark's error."""
     match = re.search(r"surebayes\.errors\.PartFailed: part (\d+) could not be read: (.*)", str(error))
     return PartFailed(int(match[1]), match[2].strip()) if match else error

@@ -1,4 +1,4 @@
-"""Reading of one part of the training documents: from documents and labels to rows and class numbers."""
+"""Reading of one part of the training documents, from documents and labels to rows and class numbers."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from surebayes.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Documents of one part, with their classes and columns."""
+    """The documents of one part, with their classes and columns."""
 
     rows: csr_array
     labels: Any
     classes: np.ndarray
     multilabel: bool
-    names: np.ndarray | None = None  # of the columns, if the part has names
-    terms: CountVectorizer | None = None  # fitted on this part alone, where columns are terms without numbers yet
+    names: np.ndarray | None = None  # column names, if any
+    terms: CountVectorizer | None = None  # fitted on this part, while there is no common vocabulary
 
     def documents(self, classes: np.ndarray | None) -> TrainingDocuments:
-        """Return the documents with labels that are numbers among `classes` (None: the part's own)."""
+        """Return the documents with class numbers that refer to `classes` (None: the classes of this part)."""
         labels, known = self.labels, self.classes if classes is None else classes
         if classes is not None and not self.multilabel:
             labels = _places(self.classes, classes)[self.labels]
@@ -42,9 +42,9 @@ class Part:
 
 @dataclass(slots=True)
 class Reader:
-    """Reader of parts: the transformers in front of a classifier, if any, and the classifier's validation.
+    """Reader of parts that applies a pipeline's transformers and the classifier's validation.
 
-    `learns` means that the first transformer is a CountVectorizer without a vocabulary yet.
+    If `learns` is true, the first transformer is a CountVectorizer without a vocabulary.
     """
 
     classifier: CountClassifier
@@ -52,7 +52,7 @@ class Reader:
     learns: bool = False
 
     def read(self, source: Any) -> Part | int | None:
-        """Read a part; for one without documents return the number of its columns, None if unknown."""
+        """Read a part; for a part without documents, return the number of columns, or None if it is unknown."""
         X, y = pair_of(source)
         try:
             return self._read(X, y)
@@ -97,7 +97,7 @@ def pair_of(source: Any) -> tuple[Any, Any]:
 
 
 def _labels(y: Any) -> tuple[Any, np.ndarray, bool]:
-    """Return class numbers, classes, and whether the labels are an indicator."""
+    """Return class numbers, classes, and whether the labels are an indicator matrix."""
     if y is None:
         raise ValueError("its labels are None.")
     if len(np.shape(y)) == 2 and np.shape(y)[1] != 1:
@@ -107,14 +107,14 @@ def _labels(y: Any) -> tuple[Any, np.ndarray, bool]:
 
 
 def single_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return class numbers and classes of labels, one a document."""
+    """Return class numbers and classes, from one label per document."""
     classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
     check_classification_targets(np.tile(classes, 2))  # twice: a small part may have one document per class
     return codes.astype(np.int64), classes
 
 
 def _learnt_rows(vectorizer: CountVectorizer, documents: Any) -> Any:
-    """Count the terms of a part in a local vocabulary, which may be empty."""
+    """Return the term counts of a part in a local vocabulary, which may be empty."""
     documents = list(documents)
     try:
         return vectorizer.fit_transform(documents)
@@ -126,11 +126,11 @@ def _learnt_rows(vectorizer: CountVectorizer, documents: Any) -> Any:
 
 
 def _places(some: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return the index of each label among all classes, which are sorted."""
+    """Return the index of each label in the sorted array of all classes."""
     places = np.minimum(np.searchsorted(known, some), len(known) - 1)
     if not (known[places] == some).all():
-        strange = some[known[places] != some].tolist()[0]
-        raise BadInput(f"the label {strange!r} is new since the first pass: parts must not change.")
+        unknown = some[known[places] != some].tolist()[0]
+        raise BadInput(f"the label {unknown!r} is new since the first pass: parts must not change.")
     return places
 
 

@@ -1,7 +1,7 @@
 """One pass over the parts: requests, answers, and their merge.
 
-Answers are an exact commutative monoid: sums of integers, exact totals, the documents of smallest digests, sets of
-labels and terms. So neither the order of the parts nor the shape of the merge tree matters.
+Answers form a commutative monoid with exact operations: sums of integers, exact totals, the documents with the smallest
+digests, sets of labels and terms. Neither the order of the parts nor the shape of the merge tree matters.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from surebayes.errors import BadInput, PartFailed
 
 A = TypeVar("A")
 GATHERED_BYTES = 1 << 30
-"""Up to this size a table is dense during merging, whatever its final form."""
+"""Maximum size in bytes of a dense table during merging; the final form is independent of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SumsRequest:
-    """Request for sums: those of `TrainingDocuments.statistics`, by class or of all documents as one class."""
+    """Request for the sums of `TrainingDocuments.statistics`, by class or over all documents."""
 
     represent: Representation | None
     sums: tuple[str, ...]
@@ -41,7 +41,7 @@ class SumsRequest:
 
     @property
     def plain(self) -> bool:
-        """Whether it can be answered before anything is learnt."""
+        """Whether the request can be answered in the first pass."""
         z = self.represent
         if z is None:
             return True
@@ -50,11 +50,11 @@ class SumsRequest:
 
     @property
     def alone(self) -> bool:
-        """Whether the contribution of a term is independent of the document's other terms."""
+        """Whether the contribution of a term is independent of the remaining terms of the document."""
         return self.plain and (self.represent is None or self.represent.norm is None)
 
     def answer(self, documents: TrainingDocuments) -> Statistics:
-        """Sum the documents of a part."""
+        """Return the sums over the documents of a part."""
         if not self.by_class:
             return documents.presence(by_class=False)
         return documents.statistics(self.represent, self.sums, compact=True)
@@ -62,13 +62,13 @@ class SumsRequest:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Request for a sample: the documents with a digest in the lowest `share`, at most `bound`."""
+    """Request for a sample of at most `bound` documents, with digests in the lowest `share`."""
 
     share: float
     bound: int
 
     def answer(self, documents: TrainingDocuments) -> tuple[csr_array, Any, Any]:
-        """Return the part's share of the sample."""
+        """Return the sample of a part."""
         rows, labels = documents.rows, documents.labels
         if self.share < 1:
             chosen = np.flatnonzero(sampling.shares(sampling.digests(rows)) <= self.share)
@@ -78,7 +78,7 @@ class Draw:
 
 @dataclass(slots=True)
 class Answer:
-    """Answer of one or several parts; an empty one adds nothing."""
+    """The answer of one or several parts; an empty answer is the neutral element."""
 
     n_documents: int = 0
     classes: np.ndarray | None = None
@@ -90,9 +90,9 @@ class Answer:
     lengths: list[tuple[Fraction, Fraction]] = field(default_factory=list)
     sample: tuple[csr_array, Any, Any] | None = None
     bound: int = 0
-    by_class: list[bool] = field(default_factory=list)  # whether the rows of each statistics are the classes
-    first: int | None = None  # the number of one of its parts, for messages
-    refusal: str | None = None  # the reason why a part is unusable: final, without retries
+    by_class: list[bool] = field(default_factory=list)  # for each of `statistics`, whether its rows are classes
+    first: int | None = None  # number of one of its parts, for messages
+    refusal: str | None = None  # reason why a part is unusable; there are no retries
 
     def copy(self) -> Answer:
         """Return a copy that `merge` may change."""
@@ -100,7 +100,7 @@ class Answer:
         return replace(self, statistics=[s.copy() for s in self.statistics], terms=terms)
 
     def merge(self, other: Answer) -> Answer:
-        """Add another answer to this one in place; the other one stays unchanged."""
+        """Return the merged answer; this object may be modified, `other` is not."""
         if self.refusal or other.refusal:
             return self if self.refusal else other
         try:
@@ -131,16 +131,14 @@ class Answer:
         if self.terms is None and other.terms is None and self.n_columns != other.n_columns:
             raise BadInput(
                 f"part {other.first} has {other.n_columns} columns, part {self.first} has {self.n_columns}: all parts "
-                "must be made by one vectorizer."
+                "need the same vectorizer."
             )
 
     def _check_alike(self, other: Answer) -> None:
-        """Refuse inconsistent parts."""
+        """Raise BadInput for inconsistent parts."""
         here, there = self.first, other.first
         if (self.names is None) != (other.names is None) or not np.array_equal(_none(self.names), _none(other.names)):
-            raise BadInput(
-                f"the columns of part {there} have other names, or another order, than those of part {here}."
-            )
+            raise BadInput(f"the columns of part {there} differ from those of part {here} in names or order.")
         if self.multilabel != other.multilabel:
             single, several = (there, here) if self.multilabel else (here, there)
             raise BadInput(f"part {several} has a multi-label indicator for labels, part {single} single labels.")
@@ -171,7 +169,7 @@ class Answer:
             answer.classes = union
 
     def _share_columns(self, other: Answer) -> None:
-        """Renumber the other part's terms to those here; tables get spare capacity."""
+        """Renumber the other part's terms to match this one; widen tables with spare capacity."""
         if self.terms is None or other.terms is None:
             return
         places = self.terms.merge(other.terms)
@@ -182,7 +180,7 @@ class Answer:
         other.statistics = [move_columns(s, places, width) for s in other.statistics]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Send tables sparse where that is smaller, in the smallest type that holds their sums."""
+        """Convert tables to sparse form where that is smaller, and sums to the smallest sufficient type."""
         state = {name: getattr(self, name) for name in self.__slots__}
         return {**state, "statistics": [s.with_tables(_narrowed) for s in self.statistics]}
 
@@ -197,7 +195,7 @@ def _none(names: np.ndarray | None) -> np.ndarray:
 
 
 def kind_of(labels: np.ndarray) -> str:
-    """Return the kind of labels."""
+    """Return a description of the labels' type, for messages."""
     kinds = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text", "S": "bytes"}
     if labels.dtype.kind != "O":
         return kinds.get(labels.dtype.kind, str(labels.dtype))
@@ -205,7 +203,7 @@ def kind_of(labels: np.ndarray) -> str:
 
 
 def _plain(table: ExactSums) -> ExactSums:
-    """Return a table for many additions: dense tables are updated in place, at the cost of the addend's entries."""
+    """Return a table in a form for many additions: dense unless that is too large."""
     if not table.sparse or 8 * table.shape[0] * table.shape[1] > GATHERED_BYTES:
         return table
     return ExactSums(table.values.toarray(), table.bits, table.totals)
@@ -232,7 +230,7 @@ def _of_type(table: ExactSums, values: csr_array, data: np.ndarray) -> ExactSums
 
 @dataclass(slots=True)
 class Pass:
-    """A task: the request to each part."""
+    """The task of one pass: the requests to every part."""
 
     reader: Reader
     requests: list[SumsRequest] = field(default_factory=list)
@@ -241,14 +239,13 @@ class Pass:
     classes: np.ndarray | None = None  # None in the first pass
 
     def nothing(self) -> Answer:
-        """Return the answer for no parts."""
+        """Return the empty answer."""
         return Answer()
 
     def __call__(self, number: int, source: Any) -> Answer:
         """Process one part.
 
-        The answer for an unusable part is a refusal; any other error is raised as `PartFailed`, and a retry may
-        help.
+        An unusable part gives an answer with a refusal. Any other error is raised as `PartFailed`; a retry may help.
         """
 
         def ask() -> Answer:
@@ -280,7 +277,7 @@ class Pass:
 
 
 def asked(number: int, ask: Callable[[], A], refuse: Callable[[str], A]) -> A:
-    """Process a part; name it in a refusal, which is final, or in a read error, which may be retried."""
+    """Process a part; return a refusal for an unusable part, raise PartFailed for any other error."""
     try:
         return ask()
     except (BadInput, OverflowError) as error:
@@ -290,21 +287,21 @@ def asked(number: int, ask: Callable[[], A], refuse: Callable[[str], A]) -> A:
 
 
 def merged(answers: Sequence[Any]) -> Any:
-    """Merge answers without changing them: an engine may need them again."""
+    """Merge answers without modifying them, since an engine may need them again."""
     total = answers[0].copy()
     for answer in answers[1:]:
         total = total.merge(answer)
     return total
 
 
-# ---- transport: a task is bytes, which a worker unpickles once for all of its parts
+# ---- transport: a worker unpickles a task once for all of its parts
 
 _latest: tuple[str, Any] = ("", None)
 _unpacking = Lock()
 
 
 class PackedTask:
-    """A pickled task: the scheduler passes it on without unpickling a large vocabulary."""
+    """A pickled task, so that a scheduler doesn't unpickle a large vocabulary."""
 
     __slots__ = ("name", "packed")
 
@@ -318,7 +315,7 @@ class PackedTask:
 
 
 def unpacked(name: str, read: Callable[[], bytes]) -> Any:
-    """Return the task of this name; a process caches the last one."""
+    """Return the task with this name; each process caches the latest one."""
     global _latest
     with _unpacking:
         if _latest[0] != name:

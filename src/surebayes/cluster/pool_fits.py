@@ -1,6 +1,7 @@
-"""Distributed fits of ViewPool, equal to those of one machine bit for bit.
+"""Distributed fits of ViewPool, equal to fits on one machine bit for bit.
 
-Two passes over the parts: counts and digests of all documents, then the rows of the few that weight the experts.
+There are two passes over the parts: the first collects counts and digests of all documents, the second the rows of the
+few documents that determine the weights of the experts.
 """
 
 from __future__ import annotations
@@ -30,19 +31,18 @@ from surebayes.pool.view_pool import ViewPool
 
 
 def fit_pool(runner: PartsRunner, pool: ViewPool) -> ViewPool:
-    """Fit a pool on the documents of an engine: two passes over the parts."""
+    """Fit a pool on the documents of an engine, in place, with two passes over the parts."""
     if not isinstance(pool.views, str):
         raise TypeError(
-            "A ViewPool of views of one's own fits vectorizers and classifiers that it knows nothing of on the "
-            "documents themselves: fit it on one machine, or fit each view's pipeline by cluster.fit. In parts the "
-            "views 'mail' and 'text' are fitted."
+            "Only the views 'mail' and 'text' can be fitted in parts, because other views are arbitrary vectorizers "
+            "and classifiers. Fit this ViewPool on one machine, or fit each view's pipeline with cluster.fit."
         )
     fitted = clone(pool)
     fitted._begin([b"", b""], [0, 1], None)  # checks the parameters
     views = _countable(pool.views, pool.n_features)
     answer = _answered(runner.run(Counting(pool.views, views, reach()), "counts"))
     if answer.classes is None:
-        raise BadInput("the parts hold no documents.")
+        raise BadInput("the parts have no documents.")
     if len(answer.classes) < 2:
         raise BadInput(f"ViewPool needs at least two classes. Got {answer.classes.tolist()} in all parts.")
     fitted.classes_ = answer.classes
@@ -55,13 +55,13 @@ def fit_pool(runner: PartsRunner, pool: ViewPool) -> ViewPool:
 
 
 def _countable(reader: str, width: int) -> tuple[ViewSpec, ...]:
-    """Return the views of pools of two and of more classes, each once: the number of classes is not known yet."""
+    """Return the distinct views of pools with two and with more classes, since their number is not known yet."""
     both = [view for n in (2, 3) for view in views_of("pool", reader, n, width)]
     return tuple(dict.fromkeys(view.replace(experts=()) for view in both))
 
 
 def _learn(runner: PartsRunner, engine: Engine, how: str, views: tuple[ViewSpec, ...], answer: PoolAnswer) -> None:
-    """Set the counts of a pool, weight its experts and fit its second stages, as `fit_contents` does with all rows."""
+    """Set the counts of a pool, and fit its weights and second stages, as `fit_contents` does with all rows."""
     assert answer.classes is not None
     view_of = [views.index(view.replace(experts=())) for view in engine.views]
     labels, times, have = answer.codes, answer.times, answer.documents
@@ -84,7 +84,7 @@ def _learn(runner: PartsRunner, engine: Engine, how: str, views: tuple[ViewSpec,
 
 
 def _fetched(runner: PartsRunner, engine: Engine, counted: PoolAnswer, meant: np.ndarray) -> list[Rows]:
-    """Return the rows of the documents with these indices, in this order."""
+    """Fetch the rows of the documents with these indices, in this order."""
     assert counted.classes is not None
     if not len(meant):
         return engine.cut([])
@@ -95,16 +95,17 @@ def _fetched(runner: PartsRunner, engine: Engine, counted: PoolAnswer, meant: np
     changed = "parts must not change while a pool is fitted."
     if not np.array_equal(answer.documents, counted.documents):
         raise BadInput(
-            f"the parts held {counted.documents.sum()} documents at first and {answer.documents.sum()} later: {changed}"
+            f"the parts had {counted.documents.sum()} documents at first and {answer.documents.sum()} later: {changed}"
         )
     if not answer.rows:
-        raise BadInput(f"none of {len(meant)} documents was found again: {changed}")
+        raise BadInput(f"{len(meant)} documents of the first pass are missing in the second: {changed}")
     distinct_rows = distinct(
         np.concatenate([d for d, _, _ in answer.rows]), np.concatenate([c for _, c, _ in answer.rows])
     )
     if len(distinct_rows.first) != len(meant):
         raise BadInput(
-            f"of {len(meant)} documents {len(meant) - len(distinct_rows.first)} were not found again: {changed}"
+            f"{len(meant) - len(distinct_rows.first)} of {len(meant)} documents of the first pass are missing in the "
+            f"second: {changed}"
         )
     return [taken(joined(list(batches)), distinct_rows.first) for batches in zip(*[rows for _, _, rows in answer.rows])]
 
@@ -121,11 +122,11 @@ CHUNK = 256
 
 @dataclass(slots=True)
 class PoolAnswer:
-    """Answer of one or several parts; an empty one adds nothing.
+    """The answer of one or several parts; an empty answer is the neutral element.
 
-    `digest`, `codes` (places in `classes`) and `times` are of the distinct documents of smallest digests, in the order
-    of digest and class: `per_class` of each class. `rows` are those of the requested documents, with the digest
-    and class of each.
+    `digest`, `codes` (indices into `classes`) and `times` (frequencies) describe the distinct documents with the
+    smallest digests, at most `per_class` of each class, sorted by digest and class. `rows` has the requested rows with
+    their digests and class numbers.
     """
 
     classes: np.ndarray | None = None
@@ -144,7 +145,7 @@ class PoolAnswer:
         return replace(self, counts=[list(views) for views in self.counts], rows=list(self.rows))
 
     def merge(self, other: PoolAnswer) -> PoolAnswer:
-        """Add another answer."""
+        """Return the merged answer."""
         if self.refusal or other.refusal:
             return self if self.refusal else other
         if self.classes is None or other.classes is None:
@@ -191,7 +192,7 @@ def lowest(digest: Digests, codes: Integers, times: Integers, bound: int) -> tup
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The documents of a part: contents and class numbers of the distinct ones, in the order of their digests."""
+    """The distinct documents of a part, in the order of their digests, with class numbers and frequencies."""
 
     contents: list[bytes | str]
     classes: np.ndarray
@@ -203,11 +204,11 @@ class _Read:
     def of(cls, source: Any, reader: str) -> _Read | None:
         X, y = pair_of(source)
         if isinstance(X, str | bytes):
-            raise BadInput(f"its documents are a single {type(X).__name__}: put it in a list.")
+            raise BadInput(f"its documents are a single {type(X).__name__} instead of a list.")
         documents = list(X)
         for place, document in enumerate(documents):
             if not isinstance(document, str | bytes):
-                raise BadInput(f"documents must be str or bytes. Got {type(document).__name__} at place {place}.")
+                raise BadInput(f"documents must be str or bytes. Got {type(document).__name__} at index {place}.")
         try:
             n_labels = 0 if y is None else len(y)
             codes, classes = single_labels(y) if n_labels else (np.zeros(0, np.int64), np.zeros(0))
@@ -224,7 +225,7 @@ class _Read:
 
 
 def cut(reader: str, views: Sequence[ViewSpec], contents: Sequence[bytes | str]) -> list[Rows]:
-    """Read documents and tokenise them for each view, as arrays."""
+    """Return the rows of documents in each view, as arrays."""
     rows = rows_of(views, documents_of(views, contents, reader))
     return [
         Rows(
@@ -238,7 +239,7 @@ def cut(reader: str, views: Sequence[ViewSpec], contents: Sequence[bytes | str])
 
 @dataclass(frozen=True, slots=True)
 class _PoolPass(ABC):
-    """A task on every part of a pool."""
+    """The task of one pass of a pool's fit."""
 
     reader: str
     views: tuple[ViewSpec, ...]
@@ -261,12 +262,12 @@ class _PoolPass(ABC):
 
     @abstractmethod
     def _answer(self, number: int, part: _Read) -> PoolAnswer:
-        """Return the answer of a part with documents."""
+        """Return the answer for a part with documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counting(_PoolPass):
-    """First pass: the number of documents of each class, the counts of each view, and the smallest digests."""
+    """The first pass: the number of documents of each class, the counts of each view, and the smallest digests."""
 
     per_class: int
 
@@ -286,7 +287,7 @@ class Counting(_PoolPass):
 
 @dataclass(frozen=True, slots=True)
 class Fetching(_PoolPass):
-    """Second pass: the rows of the documents with the requested digests, `digests[c]` (ascending) for each class."""
+    """The second pass: the rows of the documents with the digests `digests[c]` (ascending) of class c."""
 
     classes: np.ndarray
     digests: list[Digests]
@@ -315,7 +316,7 @@ Columns = npt.NDArray[np.uint32]
 
 @dataclass(slots=True)
 class Counts:
-    """Columns of one view in the documents of one class, ascending, with their document frequencies."""
+    """The columns of one view in the documents of one class, ascending, with their document frequencies."""
 
     columns: Columns = field(default_factory=lambda: np.empty(0, np.uint32))
     documents: Columns = field(default_factory=lambda: np.empty(0, np.uint32))
@@ -338,7 +339,7 @@ class Counts:
 def counted(
     views: Sequence[ViewSpec], batches: Iterable[tuple[list[Rows], list[int], list[int]]], classes: int
 ) -> list[list[Counts]]:
-    """Count documents, given in batches of rows, class numbers and multiplicities: by class, then by view."""
+    """Count documents, given as batches of rows, class numbers and frequencies; return counts by class and view."""
     sums = [Sums.new(view.width, classes) for view in views]
     for rows, labels, times in batches:
         weights = None if max(times, default=1) == 1 else ints(times)
@@ -359,7 +360,7 @@ def _by_class(table: Table) -> list[Counts]:
 
 
 def sums_of(view: ViewSpec, by_class: Sequence[Counts]) -> Sums:
-    """Convert the counts of a view to a pool's sums."""
+    """Convert the counts of a view to the sums of a pool."""
     columns = np.unique(np.concatenate([counts.columns for counts in by_class]))
     values = np.zeros((len(columns), len(by_class)), np.int32)
     for c, counts in enumerate(by_class):

@@ -1,4 +1,4 @@
-"""Progress bar: finished parts of a pass."""
+"""Progress bar of a pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def bar(what: str, total: int, shown: bool | None) -> Iterator[Callable[[], None]]:
-    """Yield a function to call for each finished part; `shown` None shows the bar on a terminal only."""
+    """Show a progress bar; yield a function to call for each finished part. `shown` None: only on a terminal."""
     if not (sys.stderr.isatty() if shown is None else shown):
         yield lambda: None
         return

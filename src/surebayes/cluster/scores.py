@@ -1,4 +1,4 @@
-"""Batch scoring of lists, pairs, data frames and Arrow batches."""
+"""Batch scoring of lists, data frames and Arrow batches."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from surebayes.pool.view_pool import ViewPool
 
 
 def takes_documents(estimator: Any) -> bool:
-    """Return whether an estimator takes raw documents, not rows of counts."""
+    """Return whether an estimator takes documents instead of rows of counts."""
     return hasattr(estimator, "steps") or isinstance(estimator, ViewPool)
 
 
 def judged(estimator: Any, documents: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the predicted label and the score of each document.
 
-    With two classes the score is above 0 for ``classes_[1]``; with more it is that of the predicted class.
+    With two classes, a positive score means ``classes_[1]``; with more, the score is that of the predicted class.
     """
     scores = np.asarray(estimator.decision_function(documents))
     if scores.ndim == 1:
@@ -32,7 +32,7 @@ def judged(estimator: Any, documents: Any) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class BatchScorer:
-    """Scorer for the batches of an engine."""
+    """Scorer of batches for Dask and Spark."""
 
     estimator: Any
     text: str = "text"
@@ -45,12 +45,12 @@ class BatchScorer:
         return self.estimator.classes_[:0], np.empty(0)
 
     def pairs(self, documents: Iterable[Any]) -> list[tuple[Any, float]]:
-        """Return (label, score) of each document."""
+        """Return a (label, score) pair for each document."""
         labels, scores = self.of(list(documents))
         return list(zip(labels.tolist(), scores.tolist()))
 
     def frame(self, frame: Any) -> Any:
-        """Return the frame with two more columns."""
+        """Return a data frame with two more columns, `predicted` and `score`."""
         whole = takes_documents(self.estimator)
         if whole and self.text not in frame.columns:
             raise ValueError(
@@ -60,11 +60,11 @@ class BatchScorer:
         return frame.assign(predicted=labels, score=scores)
 
     def example(self, frame: Any) -> Any:
-        """Return the result of `frame` for an empty frame: the names and types of the columns."""
+        """Return the result of `frame` for an empty frame, with the names and types of its columns."""
         return self.frame(frame.iloc[:0])
 
     def batches(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Return Arrow batches with two more columns."""
+        """Yield Arrow batches with two more columns, `predicted` and `score`."""
         import pyarrow
 
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Training documents of a Filter, read and tokenised by the workers of a Dask cluster."""
+"""Reading and tokenisation of a filter's training documents on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from surebayes.errors import BadInput, PartFailed
 from surebayes.pool.document import Rows
 
 PIECES, PIECE_BYTES = 32, 8 * 2**20
-"""Documents per message to a worker, and their largest total in bytes."""
+"""Maximum number of documents per task, and maximum total size in bytes."""
 AHEAD = 3
-"""Tasks per thread of a worker, running or queued."""
+"""Number of running and queued tasks per worker thread."""
 
 
 class DaskSpread:
-    """Reads and tokenises the documents of `Filter.train` on the workers of a Dask cluster.
+    """Function that reads and tokenises the documents of `Filter.train` on a Dask cluster.
 
-    The filter is the same to the last byte as without a cluster. A dead worker costs only its running tasks.
+    The resulting filter equals, byte for byte, a filter trained without a cluster. If a worker dies, only its running
+    tasks are repeated.
 
     Parameters
     ----------
     scheduler : str or distributed.Client
-        The address of a scheduler, such as "tcp://head:8786", or a client of one.
+        The address of a scheduler, such as "tcp://head:8786", or a client.
     timeout : float, default=10
-        Seconds after which a scheduler that doesn't answer, or has no workers, is an error.
+        Seconds to wait for the scheduler, and for a worker, before BadInput is raised.
     retries : int, default=2
-        Number of retries of unreadable documents.
+        Maximum number of retries of unreadable documents.
 
     Examples
     --------
@@ -50,7 +51,8 @@ class DaskSpread:
                 scheduler = distributed.Client(scheduler, timeout=timeout)
             except (OSError, ValueError) as error:
                 raise BadInput(
-                    f"no Dask scheduler at {scheduler!r} ({error}). Start one (`dask scheduler`) and give its address."
+                    f"there is no Dask scheduler at {scheduler!r} ({error}). Start one with `dask scheduler`, and give "
+                    "its address."
                 ) from None
         self.client = scheduler
         try:
@@ -65,27 +67,27 @@ class DaskSpread:
         try:
             self.client.wait_for_workers(1, timeout=timeout)
         except TimeoutError:
-            raise BadInput("the Dask scheduler has no workers: start some (`dask worker ADDRESS`).") from None
+            raise BadInput("the Dask scheduler has no workers. Start some with `dask worker ADDRESS`.") from None
         for worker, release in self.client.run(_release, on_error="return").items():
             if release != surebayes.__version__:
                 has = f"has surebayes {release}" if isinstance(release, str) else f"can't import surebayes ({release})"
-                raise BadInput(
-                    f"the Dask worker {worker} {has}: install surebayes {surebayes.__version__} there, as here."
-                )
+                raise BadInput(f"the Dask worker {worker} {has}. Install surebayes {surebayes.__version__} there, too.")
 
     def __call__(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        """Map a function over items, in order, a few tasks ahead."""
-        under_way: deque[Any] = deque()
-        most = AHEAD * max(sum(self.client.nthreads().values()), 1)
+        """Map a function over items in order, with a few tasks in progress."""
+        running: deque[Any] = deque()
+        limit = AHEAD * max(sum(self.client.nthreads().values()), 1)
         try:
-            for number, pieces in enumerate(_together(items)):
-                under_way.append(self.client.submit(_Sent(function), number, pieces, pure=False, retries=self.retries))
-                if len(under_way) >= most:
-                    yield from _arrived(under_way.popleft())
-            while under_way:
-                yield from _arrived(under_way.popleft())
+            for number, pieces in enumerate(_batched(items)):
+                running.append(
+                    self.client.submit(_RemoteFunction(function), number, pieces, pure=False, retries=self.retries)
+                )
+                if len(running) >= limit:
+                    yield from _results(running.popleft())
+            while running:
+                yield from _results(running.popleft())
         finally:
-            self.client.cancel(list(under_way))
+            self.client.cancel(list(running))
 
     def close(self) -> None:
         """Close the connection to the cluster."""
@@ -105,22 +107,22 @@ def _release() -> str:
     return surebayes.__version__
 
 
-def _together(items: Iterable[Any]) -> Iterator[list[Any]]:
-    """Batch documents, up to a number and a size."""
-    together: list[Any] = []
+def _batched(items: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yield batches of documents, limited in number and size."""
+    batch: list[Any] = []
     size = 0
     for item in items:
-        together.append(item)
+        batch.append(item)
         size += sum(len(content) for content, _ in item)
-        if len(together) == PIECES or size > PIECE_BYTES:
-            yield together
-            together, size = [], 0
-    if together:
-        yield together
+        if len(batch) == PIECES or size > PIECE_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
-class _Sent:
-    """Serialised function of documents; its results are bytes."""
+class _RemoteFunction:
+    """Function for workers that applies a function to documents and packs the resulting rows into bytes."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
@@ -137,15 +139,15 @@ def _packed(rows: Rows) -> tuple[bytes, ...]:
     return tuple(bytes(memoryview(part).cast("B")) for part in parts)
 
 
-def _arrived(future: Any) -> Iterator[tuple[Any, ...]]:
+def _results(future: Any) -> Iterator[tuple[Any, ...]]:
     import distributed
 
     try:
         pieces = future.result()
     except distributed.KilledWorker as error:
         raise BadInput(
-            "every Dask worker with some of the documents in progress died, usually for lack of memory. Nothing was "
-            "learnt: give workers more memory and train again."
+            "every Dask worker that processed one of the documents died, usually for lack of memory. Nothing was "
+            "learnt: use workers with more memory and train again."
         ) from error
     for packed, others in pieces:
         yield [Rows(memoryview(parts[0]).cast("q"), *parts[1:]) for parts in packed], *others

@@ -1,7 +1,8 @@
-"""Mergeable summaries of scores: evaluation and calibration on more documents than fit one machine.
+"""Mergeable summaries of scores, for evaluation and calibration on more documents than fit on one machine.
 
-The top scores of the negatives, which decide where false alarms are few, are kept exactly; the rest is in a histogram
-with bins proportional to the score. Merging the summaries of parts gives the summary of the whole, in any order.
+A summary keeps the highest scores of the negatives exactly, because they determine thresholds with few false alarms. It
+keeps the remaining scores as a histogram with bin widths proportional to the score. Summaries of parts can be merged
+in any order.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 TOP = 1_000_000
-"""Top scores of negatives that a summary keeps: enough for a false-alarm rate of 1% on 10**8 of them."""
+"""Number of negatives' scores that a summary keeps; enough for a false-alarm rate of 1% on 10**8 negatives."""
 BITS = 12
-"""A bin of the histogram is 2**-12 of its score wide."""
+"""The relative width of a histogram's bins is 2**-BITS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Histogram:
     counts: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     def plus(self, other: Histogram) -> Histogram:
-        """Add up two histograms."""
+        """Return the sum of two histograms."""
         bins, place = np.unique(np.concatenate([self.bins, other.bins]), return_inverse=True)
         counts = np.zeros(len(bins), np.int64)
         np.add.at(counts, place, np.concatenate([self.counts, other.counts]))
@@ -48,7 +49,7 @@ class Histogram:
 
 
 def bins_of(scores: Floats, bits: int) -> Integers:
-    """Return the bins of scores, each 2**-bits of a score wide; bin numbers are in the order of scores.
+    """Return the bin numbers of scores, in the order of scores; a bin's relative width is 2**-bits.
 
     Examples
     --------
@@ -63,7 +64,7 @@ def bins_of(scores: Floats, bits: int) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class PositiveCounts:
-    """Counts of positives above, and at or above, each of some scores: the result of the second pass."""
+    """Numbers of positives above, and not below, each of several scores; the result of the second pass."""
 
     scores: Floats  # ascending, distinct
     above: Integers
@@ -72,12 +73,12 @@ class PositiveCounts:
 
     @classmethod
     def at(cls, scores: Floats) -> PositiveCounts:
-        """Return the counts of no positives."""
+        """Return counts of zero at these scores."""
         nothing = np.zeros(len(scores), np.int64)
         return cls(scores, nothing, nothing)
 
     def count(self, scores: Any, y: Any) -> PositiveCounts:
-        """Return the counts with the positives of these scores added."""
+        """Return counts that include the positives among these scores."""
         values, truth = _checked(scores, y)
         positives = np.sort(values[truth])
         above = len(positives) - np.searchsorted(positives, self.scores, side="right")
@@ -90,7 +91,7 @@ class PositiveCounts:
         )
 
     def merge(self, other: PositiveCounts) -> PositiveCounts:
-        """Add up the counts of two parts."""
+        """Return the sum of the counts of two parts."""
         if not np.array_equal(self.scores, other.scores):
             raise ValueError("Counts at different scores can't be merged: count all parts at one summary's scores.")
         return replace(
@@ -103,18 +104,18 @@ class PositiveCounts:
 
 @dataclass(frozen=True, slots=True)
 class ScoreSummary:
-    """Summary of scores and labels: the top scores of negatives exactly, the rest as a histogram.
+    """Summary of scores and labels, with the highest scores of negatives exactly and the rest as a histogram.
 
-    Thresholds for a false-alarm rate are exact order statistics while they lie among the kept scores. The number of
-    positives above one is known except within the threshold's bin, so rates of positives are given as
-    (low, high); a second pass over the positives (`counter`, `with_positives`) makes both ends equal.
+    Thresholds for a false-alarm rate are exact order statistics if they are among the kept scores. The number of
+    positives above a threshold is uncertain only within the threshold's bin, so rates of positives are intervals (low,
+    high). A second pass over the positives (`counter`, `with_positives`) makes them exact.
 
     Parameters
     ----------
     top : int
-        Number of negatives kept, those with the highest scores.
+        Number of negatives' scores to keep, starting with the highest.
     bits : int
-        A bin of the histogram is 2**-bits of its score wide.
+        The relative width of a histogram's bins is 2**-bits.
 
     Examples
     --------
@@ -141,7 +142,7 @@ class ScoreSummary:
     counted: PositiveCounts | None = None
 
     def add(self, scores: Any, y: Any) -> ScoreSummary:
-        """Return the summary with more scores added; `y` is true for positives."""
+        """Return a summary that includes these scores; `y` is true for positives."""
         values, truth = _checked(scores, y)
         largest = np.sort(np.concatenate([self.largest, _largest(values[~truth], self.top)]))[::-1][: self.top]
         return replace(
@@ -174,15 +175,15 @@ class ScoreSummary:
         )
 
     def counter(self) -> PositiveCounts:
-        """Return an empty counter of positives at the kept scores; pass its merged counts to `with_positives`."""
+        """Return an empty counter of positives at the kept scores, for the second pass and `with_positives`."""
         return PositiveCounts.at(np.unique(self.largest))
 
     def with_positives(self, counted: PositiveCounts) -> ScoreSummary:
         """Return the summary with exact counts of positives."""
         if counted.n_positives != self.n_positives or not np.array_equal(counted.scores, np.unique(self.largest)):
             raise ValueError(
-                f"The counts are of {counted.n_positives} positives at {len(counted.scores)} scores, the summary of "
-                f"{self.n_positives} at {len(np.unique(self.largest))}: count the same documents by its own counter()."
+                f"The counts have {counted.n_positives} positives at {len(counted.scores)} scores, the summary has "
+                f"{self.n_positives} at {len(np.unique(self.largest))}: count the same documents with its counter()."
             )
         return replace(self, counted=counted)
 
@@ -194,12 +195,12 @@ class ScoreSummary:
         return self._highest(allowed), allowed
 
     def above(self, threshold: float) -> tuple[int, int]:
-        """Return bounds of the number of positives above a threshold."""
+        """Return bounds on the number of positives above a threshold."""
         low, high = self._positives(np.array([threshold]), at_least=False)
         return int(low[0]), int(high[0])
 
     def tpr_at_fpr(self, x: float) -> Interval:
-        """Return bounds of `metrics.tpr_at_fpr`: the share of positives found with a false-alarm rate up to x."""
+        """Return bounds on `metrics.tpr_at_fpr`, the recall at a false-alarm rate of at most x."""
         fraction(x, "x")
         self._both_classes()
         budget = int(np.floor(x * self.n_negatives))
@@ -211,7 +212,7 @@ class ScoreSummary:
         return Interval(low / self.n_positives, high / self.n_positives)
 
     def partial_auc(self, max_fpr: float = 0.1) -> Interval:
-        """Return bounds of `metrics.partial_auc`: the area under the ROC curve up to max_fpr, over max_fpr."""
+        """Return bounds on `metrics.partial_auc`, the area under the ROC curve up to max_fpr, divided by max_fpr."""
         fraction(max_fpr, "max_fpr", zero=False)
         self._both_classes()
         self._highest(min(int(np.ceil(max_fpr * self.n_negatives)), self.n_negatives) - 1)
@@ -235,9 +236,9 @@ class ScoreSummary:
     def certify(
         self, max_fpr: float = 0.001, confidence: float = 0.95, mislabelled: Mislabelled = (0, 0), **names: Any
     ) -> Certificate:
-        """Return the certificate of the threshold; its recall is the lower bound, its interval covers both bounds.
+        """Return a certificate; its recall is the lower bound, and its interval covers both bounds.
 
-        `names` are `model`, `pos_label` and `neg_label`, copied into the certificate.
+        `names` may have `model`, `pos_label` and `neg_label` for the certificate.
         """
         self._both_classes()
         threshold, allowed = self.threshold(max_fpr, confidence, mislabelled)
@@ -268,17 +269,17 @@ class ScoreSummary:
         return Histogram(*np.unique(bins_of(scores, self.bits), return_counts=True))
 
     def _highest(self, place: int) -> float:
-        """Return the negative score of a rank; rank 0 is the highest."""
+        """Return the negatives' score with a rank; rank 0 is the highest score."""
         if place >= len(self.largest):
             raise ValueError(
                 f"This needs the {place + 1:,}-th highest of {self.n_negatives:,} negatives, but only "
                 f"{len(self.largest):,} "
-                f"are stored: summarize with top={place + 1} or more, or ask for a lower rate."
+                f"are stored: summarize with top={place + 1} or more, or use a lower rate."
             )
         return float(self.largest[place])
 
     def _positives(self, scores: Floats, at_least: bool) -> tuple[Integers, Integers]:
-        """Return bounds of the positives above (or not below) each score."""
+        """Return bounds on the number of positives above (or not below) each score."""
         if self.counted is not None:
             places = np.minimum(np.searchsorted(self.counted.scores, scores), len(self.counted.scores) - 1)
             if (self.counted.scores[places] == scores).all():
@@ -301,7 +302,7 @@ def _checked(scores: Any, y: Any) -> tuple[Floats, npt.NDArray[np.bool_]]:
     values, truth = np.asarray(scores, np.float64), np.asarray(y)
     if values.ndim != 1 or values.shape != truth.shape:
         raise ValueError(
-            f"scores and labels must be vectors of one length. Got shapes {values.shape} and {truth.shape}."
+            f"scores and labels must be vectors of equal length. Got shapes {values.shape} and {truth.shape}."
         )
     if truth.dtype.kind != "b" and not np.isin(truth, (0, 1)).all():
         raise ValueError("y must be true (or 1) for positives and false (or 0) for negatives.")

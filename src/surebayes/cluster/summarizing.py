@@ -1,4 +1,4 @@
-"""Distributed scoring: scores of documents in parts, summarized where the documents are."""
+"""Distributed scoring: every part is scored and summarized by the worker that reads it."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def summarize(
     retries: int = 2,
     progress: bool | None = None,
 ) -> ScoreSummary:
-    """Summarize a model's scores on documents that come in parts.
+    """Summarize a model's scores on documents in parts.
 
     Parameters
     ----------
     estimator : fitted classifier or Pipeline of two classes
         The model.
     parts : sequence of pairs, or of functions that return a pair
-        (documents or rows, labels) each; documents that the model was not trained on. With `client` whatever
-        `fit_dask` takes.
+        The parts, each a pair (documents or rows, labels), with documents that the model was not trained on. With
+        `client`, any `parts` of `fit_dask`.
     executor : concurrent.futures.Executor, default=None
-        Executor of the pass; None runs it in this process.
+        Executor that processes the parts; None processes them in this process.
     client : distributed.Client, default=None
-        A Dask cluster, instead of an executor.
+        The client of a Dask cluster, instead of an executor.
     pos_label : label, default=None
-        The positive class; ``classes_[1]`` if None. With ``classes_[0]`` scores are negated.
+        The positive class; by default ``classes_[1]``. For ``classes_[0]``, scores are negated.
     exact : bool, default=True
         Whether to count positives exactly at the top scores of the negatives, in a second pass.
     top, bits : int
@@ -55,7 +55,16 @@ def summarize(
     Returns
     -------
     ScoreSummary
-        With methods `tpr_at_fpr`, `partial_auc`, `threshold` and `certify`.
+        The summary, with the methods `tpr_at_fpr`, `partial_auc`, `threshold` and `certify`.
+
+    Raises
+    ------
+    TypeError
+        If the model doesn't have two classes.
+    BadInput
+        If a part is invalid; the message names it.
+    PartFailed
+        If a part could not be read.
 
     Examples
     --------
@@ -68,7 +77,9 @@ def summarize(
     """
     classes = estimator.classes_
     if len(classes) != 2 or np.ndim(classes) != 1:
-        raise TypeError(f"Summaries are of scores for two classes. Got a model of {len(classes)}: {list(classes)}.")
+        raise TypeError(
+            f"Only models of two classes can be summarized. Got a model of {len(classes)}: {list(classes)}."
+        )
     positive = classes[1] if pos_label is None else pos_label
     if positive not in classes.tolist():
         raise ValueError(f"pos_label must be one of the classes {classes.tolist()}. Got {pos_label!r}.")
@@ -98,39 +109,40 @@ class Summarized:
     refusal: str | None = None
 
     def merge(self, other: Summarized) -> Summarized:
-        """Add another answer."""
+        """Return the merged answer."""
         if self.refusal or other.refusal:
             return self if self.refusal else other
         return Summarized(self.result.merge(other.result))
 
     def copy(self) -> Summarized:
-        """Return itself: it is immutable."""
+        """Return this object, which is immutable."""
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """A task: judge a part and add its scores to an empty summary, or its positives to counts."""
+    """The task of a pass: score a part and add its scores to a summary, or its positives to counts."""
 
     estimator: Any
     positive: Any
     empty: ScoreSummary | PositiveCounts
 
     def nothing(self) -> Summarized:
-        """Return the answer for no parts."""
+        """Return the empty answer."""
         return Summarized(self.empty)
 
     def __call__(self, number: int, source: Any) -> Summarized:
-        """Judge one part."""
+        """Process one part."""
         return asked(number, lambda: Summarized(self._summary(source)), lambda refusal: Summarized(None, refusal))
 
     def _summary(self, source: Any) -> ScoreSummary | PositiveCounts:
         documents, labels = pair_of(source)
         labels = np.asarray(labels)
-        strange = ~np.isin(labels, self.estimator.classes_)
-        if strange.any():
+        unknown = ~np.isin(labels, self.estimator.classes_)
+        if unknown.any():
             raise BadInput(
-                f"the label {labels[strange].tolist()[0]!r} is none of the classes {self.estimator.classes_.tolist()}."
+                f"the label {labels[unknown].tolist()[0]!r} is not one of the classes "
+                f"{self.estimator.classes_.tolist()}."
             )
         try:
             scores = BatchScorer(self.estimator).of(documents)[1]

@@ -1,8 +1,8 @@
-"""A person's mail as it lies on disk: Maildir++, nested Maildirs and mbox files, with folders, flags and keywords.
+"""Reader of a person's mail on disk: Maildir++, nested Maildirs and mbox files, with folders, flags and keywords.
 
-A folder's name gives its messages their label: spam in Junk or Spam, good elsewhere; keywords such as ``$Junk`` take
-precedence over the folder. Sent mail, drafts and trash have no label and are left out. Messages of a Maildir are read
-in place, even if a mail program renames them in the meantime; an mbox is copied to a temporary file.
+The label of a message depends on its folder: spam in Junk or Spam, good elsewhere. Keywords such as ``$Junk`` take
+precedence. Sent mail, drafts and trash have no label and are left out. Messages of a Maildir are read in place, even if
+a mail program renames them in the meantime; an mbox is copied to a temporary file.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from surebayes.mail.plain import MAX_BYTES
 from surebayes.mail.score_headers import header_block
 
 JUNK = ("junk", "spam", "junk e-mail", "junk email", "junk mail", "bulk mail", "bulk")
-"""Names of folders of spam, in lower case."""
+"""Names of spam folders, in lower case."""
 LEFT_OUT = (
     "trash", "deleted items", "deleted messages", "sent", "sent items", "sent messages", "sent mail", "drafts",
     "templates", "outbox", "unsent messages", "archived drafts",
 )  # fmt: skip
-"""Names of folders whose messages have no label, in lower case."""
+"""Names of folders without labels, in lower case."""
 STORE_FIELDS = (
     b"status:", b"x-status:", b"x-keywords:", b"keywords:", b"x-mozilla-", b"x-uid", b"x-imap", b"content-length:",
     b"x-gmail-labels:", b"x-gm-thrid:",
 )  # fmt: skip
-"""Prefixes of fields by which mail programs record flags, folders and keywords in a message."""
+"""Prefixes of the header fields in which mail programs record flags, folders and keywords."""
 
 _INFO = re.compile(r"[:;!]2,([A-Za-z]*)\Z")
 _SECONDS = re.compile(r"(\d{9,10})\.")
@@ -46,7 +46,7 @@ _EXPUNGED = 0x8
 
 
 class MailFolder(NamedTuple):
-    """A folder: its name, its place on disk, whether it is a Maildir, and its label (None if it is left out)."""
+    """A folder: its name, its path, whether it is a Maildir, and its label (None if it is left out)."""
 
     name: str
     path: str
@@ -60,15 +60,15 @@ class StoredMessage(NamedTuple):
     Attributes
     ----------
     folder : int
-        The place of its folder in `MailStore.folders`.
+        Index of its folder in `MailStore.folders`.
     name : str
-        The name of its file, or its number in an mbox.
+        Name of its file relative to the folder, or its number in an mbox.
     label : {"ham", "spam"}
-        By keyword, else by folder.
+        Its label, by keyword if it has one, else by folder.
     read : bool
-        Whether somebody has opened, answered or flagged it.
+        Whether it has been opened, answered, forwarded or flagged.
     start, size : int
-        Its place in the temporary copy of mboxes.
+        Its offset and length in the temporary copy of mboxes.
     """
 
     folder: int
@@ -91,18 +91,18 @@ class MailStore:
     Parameters
     ----------
     path : str
-        The folder or file.
+        Path of the folder or mbox.
     junk, leave_out : collection of str
-        More names of folders of spam, and of folders without a label; upper and lower case are the same.
+        Further names of spam folders, and of folders without labels; case doesn't matter.
     skipped : callable, optional
-        Called with a sentence about each file that can't be read.
+        Called with an error message for each unreadable file.
 
     Attributes
     ----------
     folders : list of MailFolder
         The folders, sorted by name.
     left_out : Counter
-        After the messages were read: how many had no label, by the reason.
+        Numbers of messages without a label, by reason; complete after iteration.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class MailStore:
         self._copies = tempfile.TemporaryFile(prefix="surebayes-")  # noqa: SIM115 - closed with the store
         self._end = 0
         if not self.folders:
-            raise NoInput(f"{path} holds no Maildir (a folder with cur and new) and no mbox.")
+            raise NoInput(f"{path} contains neither a Maildir (a folder with cur and new) nor an mbox.")
 
     def __enter__(self) -> MailStore:
         return self
@@ -147,18 +147,18 @@ class MailStore:
         self._copies.close()
 
     def __iter__(self) -> Iterator[tuple[StoredMessage, bytes]]:
-        """Yield the messages that have a label, with their bytes, folder by folder."""
+        """Yield labelled messages with their content, folder by folder."""
         self.left_out.clear()
         for number, folder in enumerate(self.folders):
             found = self._maildir(number, folder) if folder.is_maildir else self._mbox(number, folder)
             yield from found
 
     def __len__(self) -> int:
-        """Return the number of messages in Maildirs; those of an mbox count once they are read."""
+        """Return the number of messages in Maildirs, without those in mboxes."""
         return sum(1 for folder in self.folders if folder.is_maildir for _ in _files(folder.path, self.skipped))
 
     def read(self, message: StoredMessage) -> bytes | None:
-        """Return a message's bytes, by its name up to the flags; None if it was deleted."""
+        """Return the content of a message, even if its flags have changed; None if it was deleted."""
         folder = self.folders[message.folder]
         if not folder.is_maildir:
             self._copies.seek(message.start)
@@ -179,12 +179,12 @@ class MailStore:
         return None
 
     def file(self, message: StoredMessage) -> str:
-        """Return the path of a message's file, or that of its mbox with its number."""
+        """Return the path of a message's file, or the path of its mbox followed by "#" and its number."""
         folder = self.folders[message.folder]
         return os.path.join(folder.path, message.name) if folder.is_maildir else f"{folder.path}#{message.name}"
 
     def delivered(self, message: StoredMessage) -> float | None:
-        """Return the time in a Maildir's file name."""
+        """Return the delivery time in the file name of a Maildir's message, in seconds since 1970; None without one."""
         seconds = _SECONDS.match(os.path.basename(message.name))
         return float(seconds[1]) if seconds else None
 
@@ -263,7 +263,7 @@ class MailStore:
                 yield message, raw
 
     def _labelled(self, number: int, folder: MailFolder, name: str, flags: _Flags) -> StoredMessage | None:
-        """Return a message with its label; None, and count it, if it has none."""
+        """Return a message with its label; if it has none, count it as left out and return None."""
         reason = flags.left_out or (None if folder.label else f"in {folder.name}")
         if reason is not None:
             self.left_out[reason] += 1
@@ -272,7 +272,7 @@ class MailStore:
 
 
 def _content(path: str) -> bytes:
-    """Read the analysed part of a message, and one byte more to mark a longer one."""
+    """Read the analysed part of a message, plus one byte if there is more."""
     with open(path, "rb") as file:
         content = file.read(MAX_BYTES + 1)
         if compression := compression_of(content):
@@ -282,7 +282,7 @@ def _content(path: str) -> bytes:
 
 
 def _files(folder: str, skipped: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
-    """Yield the messages of a Maildir, in the order of their names."""
+    """Yield the message files of a Maildir, sorted by name."""
     for part in ("cur", "new"):
         try:
             with os.scandir(os.path.join(folder, part)) as listing:
@@ -306,7 +306,7 @@ def _is_mbox(path: str) -> bool:
 
 
 def _keywords(folder: str) -> dict[str, str]:
-    """Return the keyword of each small letter in a Maildir's flags, from Dovecot's list."""
+    """Return the keywords that Dovecot assigns to the lower-case letters in a Maildir's flags."""
     try:
         with open(os.path.join(folder, "dovecot-keywords"), encoding="utf-8", errors="replace") as lines:
             numbered = [line.split(None, 1) for line in lines]
@@ -320,15 +320,15 @@ def _keywords(folder: str) -> dict[str, str]:
 
 
 def _flags_of(words: Collection[str], deleted: bool, draft: bool, flags: str) -> _Flags:
-    """Return the meaning of flags and keywords; keywords that contradict each other count as none."""
+    """Interpret flags and keywords; contradictory keywords are ignored."""
     is_spam, is_good = bool(_SPAM_WORDS & set(words)), bool(_GOOD_WORDS & set(words))
     label = None if is_spam == is_good else "spam" if is_spam else "ham"
-    gone = "deleted" if deleted else "draft" if draft else None
-    return _Flags(label, any(letter in "SRFP" for letter in flags), gone)
+    left_out = "deleted" if deleted else "draft" if draft else None
+    return _Flags(label, any(letter in "SRFP" for letter in flags), left_out)
 
 
 def _flags_in(head: Headers) -> _Flags:
-    r"""Return the flags that mail programs write into the messages of an mbox.
+    r"""Return the flags of a message in an mbox, from the header fields that mail programs add.
 
     Examples
     --------

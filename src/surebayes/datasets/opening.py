@@ -1,7 +1,7 @@
-"""Opening of files, pipes and standard input: decompression, encoding, and spooling for a second read.
+"""Opening of files, pipes and standard input, with decompression, encodings, and spooling for a second read.
 
-Gzip, bzip2, xz and Zstandard are recognised by their first bytes: Dovecot compresses single messages of a Maildir
-without renaming them, so file names are ignored.
+Gzip, bzip2, xz and Zstandard are detected by the first bytes. File names are ignored, because Dovecot compresses
+messages of a Maildir without renaming them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _MARKS = (
 
 
 def shown(path: Path) -> str:
-    """Return the name of a file in messages."""
+    """Return the name of a file for messages."""
     if isinstance(path, Spooled):
         return path.name
     return "standard input" if path == "-" else os.fspath(path)
 
 
 def suffix_of(path: Path) -> str:
-    """Return the suffix of a file's name in lower case, ignoring that of a compression.
+    """Return the suffix of a file name in lower case, ignoring the suffix of a compression.
 
     Examples
     --------
@@ -53,12 +53,12 @@ def suffix_of(path: Path) -> str:
 
 
 class Spooled:
-    """A temporary, decompressed copy of a pipe; it is deleted with this object.
+    """A temporary, decompressed copy of a file or pipe; it is deleted with this object.
 
     Attributes
     ----------
     name : str
-        The name of the original in messages.
+        The name of the original, for messages.
     """
 
     def __init__(self, path: Path) -> None:
@@ -66,7 +66,7 @@ class Spooled:
         from tempfile import NamedTemporaryFile
 
         self.name = shown(path)
-        self._file = NamedTemporaryFile(prefix="surebayes-")  # noqa: SIM115 - private to its owner; deleted with self
+        self._file = NamedTemporaryFile(prefix="surebayes-")  # noqa: SIM115 - deleted with self
         with open_input(path) as file:
             copyfileobj(file, self._file, _BLOCK)
         self._file.flush()
@@ -76,24 +76,32 @@ class Spooled:
 
 
 def is_read_once(path: Path) -> bool:
-    """Return whether a path is standard input or a pipe: `<(command)` of a shell, a named pipe."""
+    """Return whether a path is standard input or a pipe, such as a shell's `<(command)` or a named pipe."""
     if isinstance(path, Spooled):
         return False
     try:
         return path == "-" or not (stat.S_ISREG(mode := os.stat(path).st_mode) or stat.S_ISDIR(mode))
-    except OSError:  # opening it will raise the error
+    except OSError:  # reported when the file is opened
         return False
 
 
 def spooled(path: Path) -> Path:
-    """Return a path that can be read twice: the same one, or a `Spooled` copy of a pipe."""
+    """Return a path that can be read twice: the given path, or a `Spooled` copy of a pipe."""
     return Spooled(path) if is_read_once(path) else path
 
 
 def open_input(path: Path) -> BinaryIO:
-    """Open a file or standard input, decompressing it if necessary; raise NoInput if it is missing."""
+    """Open a file or standard input, decompressing it if necessary.
+
+    Raises
+    ------
+    NoInput
+        If the file is missing.
+    BadInput
+        If the path is a folder.
+    """
     if path == "-":
-        file: Any = _Unclosed(sys.stdin.buffer)
+        file: Any = _KeptOpen(sys.stdin.buffer)
     else:
         try:
             file = open(path, "rb")  # noqa: SIM115 - the caller closes it
@@ -105,7 +113,7 @@ def open_input(path: Path) -> BinaryIO:
         start = file.peek(LONGEST_MAGIC)
     else:  # a pipe, whose first read may return a single byte
         start = _start(file, LONGEST_MAGIC)
-        file = _Preceded.of(start, file)
+        file = _PushedBack.of(start, file)
     compression = compression_of(start)
     plain: BinaryIO = decompressed(file, compression, shown(path)) if compression else file
     return plain
@@ -114,12 +122,12 @@ def open_input(path: Path) -> BinaryIO:
 def _is_pipe(file: BinaryIO) -> bool:
     try:
         return not stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-    except (OSError, ValueError):  # not a file of the operating system
+    except (OSError, ValueError):  # without a file descriptor
         return True
 
 
-class _Unclosed:
-    """Standard input that stays open: wrappers close their underlying file."""
+class _KeptOpen:
+    """Standard input that stays open when a wrapper closes it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -127,7 +135,7 @@ class _Unclosed:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
 
-    def __enter__(self) -> _Unclosed:
+    def __enter__(self) -> _KeptOpen:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -138,7 +146,7 @@ class _Unclosed:
 
 
 def recoded(file: BinaryIO, encoding: str, name: str) -> tuple[BinaryIO, str]:
-    """Return a file with single-byte line ends, and its encoding; UTF-16 and UTF-32, by mark or name, become UTF-8.
+    """Return a file and its encoding; UTF-16 and UTF-32, detected by mark or name, are converted to UTF-8.
 
     Parameters
     ----------
@@ -147,7 +155,7 @@ def recoded(file: BinaryIO, encoding: str, name: str) -> tuple[BinaryIO, str]:
     encoding : str
         The encoding of a file without a byte order mark.
     name : str
-        Name of the file in errors; undecodable content is BadInput.
+        Name of the file, for errors. Reading undecodable content raises BadInput.
 
     Examples
     --------
@@ -166,9 +174,9 @@ def recoded(file: BinaryIO, encoding: str, name: str) -> tuple[BinaryIO, str]:
     marked = next((code for mark, code in _MARKS if start.startswith(mark)), None)
     if not wide.startswith(("utf-16", "utf-32")):
         if marked is None:
-            return _Preceded.of(start, file), encoding
+            return _PushedBack.of(start, file), encoding
         wide = marked
-    plain = _Recoded(_Preceded.of(start, file), wide, name)
+    plain = _Recoded(_PushedBack.of(start, file), wide, name)
     return io.BufferedReader(plain, _BLOCK), "utf-8"
 
 
@@ -179,7 +187,7 @@ def _start(file: BinaryIO, n: int) -> bytes:
     return start
 
 
-class _Preceded(io.RawIOBase):
+class _PushedBack(io.RawIOBase):
     """A file with its first bytes pushed back."""
 
     def __init__(self, start: bytes, file: BinaryIO) -> None:
@@ -187,7 +195,7 @@ class _Preceded(io.RawIOBase):
 
     @classmethod
     def of(cls, start: bytes, file: BinaryIO) -> BinaryIO:
-        """Return the file, rewound by the bytes read."""
+        """Return a buffered file that starts with these bytes."""
         return io.BufferedReader(cls(start, file), _BLOCK)
 
     def readable(self) -> bool:
@@ -206,7 +214,7 @@ class _Preceded(io.RawIOBase):
 
 
 class _Recoded(io.RawIOBase):
-    """A UTF-16 or UTF-32 file, read as UTF-8 without a mark."""
+    """A UTF-16 or UTF-32 file that is read as UTF-8 without a byte order mark."""
 
     def __init__(self, file: BinaryIO, encoding: str, name: str) -> None:
         import codecs
@@ -240,11 +248,11 @@ class _Recoded(io.RawIOBase):
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 """Usual suffixes of compressed files."""
 LONGEST_MAGIC = 10
-"""Bytes of a file that identify its compression."""
+"""Number of bytes needed to detect a compression."""
 
 
 def compression_of(start: bytes) -> str | None:
-    """Return the compression of a file by its first bytes: "gzip", "bzip2", "xz", "zstd" or None.
+    """Detect the compression of a file by its first bytes; return "gzip", "bzip2", "xz", "zstd" or None.
 
     Examples
     --------
@@ -259,23 +267,23 @@ def compression_of(start: bytes) -> str | None:
         return "xz"
     if start.startswith(b"\x28\xb5\x2f\xfd"):
         return "zstd"
-    # "BZh" alone could start a text; the magic number of a block or of the end follows it.
+    # "BZh" could start a text, so the magic number of a block or of the end must follow.
     if start.startswith(b"BZh") and start[4:10] in (b"1AY&SY", b"\x17rE8P\x90"):
         return "bzip2"
     return None
 
 
 def decompressed(file: BinaryIO, compression: str, name: str) -> BinaryIO:
-    """Return a file of the decompressed content.
+    """Return a readable file with the decompressed content.
 
     Parameters
     ----------
     file : binary file
         The compressed file, at its start.
     compression : {"gzip", "bzip2", "xz", "zstd"}
-        Compression, as `compression_of` returns it.
+        The compression, as returned by `compression_of`.
     name : str
-        Name of the file in errors; damaged content is BadInput.
+        Name of the file, for errors. Reading damaged content raises BadInput.
 
     Examples
     --------
@@ -303,7 +311,7 @@ def decompressed(file: BinaryIO, compression: str, name: str) -> BinaryIO:
 
 
 def _zstd(file: BinaryIO, name: str) -> Any:
-    """Return a Zstandard reader: of Python 3.14 and later, else of pyarrow."""
+    """Return a Zstandard reader from Python 3.14 or later, else from pyarrow."""
     try:
         from compression import zstd  # type: ignore[import-not-found, unused-ignore]
 
@@ -320,7 +328,7 @@ def _zstd(file: BinaryIO, name: str) -> Any:
 
 
 class _Checked(io.RawIOBase):
-    """A decompressing file whose errors are BadInput and name it."""
+    """A decompressing file that raises BadInput with the file's name for damaged content."""
 
     def __init__(self, plain: Any, file: BinaryIO, name: str) -> None:
         self._plain, self._file, self._name = plain, file, name
@@ -337,7 +345,7 @@ class _Checked(io.RawIOBase):
         except (EOFError, LZMAError, zlib.error) as error:
             raise BadInput(f"{self._name} is damaged or truncated: {error}.") from None
         except OSError as error:
-            if error.errno is not None:  # an error of the disk, not of the content
+            if error.errno is not None:  # an I/O error, not damaged content
                 raise
             raise BadInput(f"{self._name} is damaged or truncated: {error}.") from None
         buffer[: len(piece)] = piece

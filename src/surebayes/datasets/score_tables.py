@@ -1,4 +1,4 @@
-"""Readers of scores and labels from tables, written by any classifier as CSV, JSON lines or Parquet."""
+"""Reading of scores and labels from CSV, JSON lines or Parquet tables of any classifier."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from surebayes.guarantees.positive_class import positive_of
 
 
 def read_scores(source: Source, group: str | None = None) -> tuple[list[float], list[str], list[str] | None]:
-    r"""Read a score and a label from each row of a table, and a group if a column of groups is given.
+    r"""Read the scores and labels of a table, and the groups if a column of groups is given.
 
     Parameters
     ----------
     source : Source
-        The table; its `text` names the column of scores. A row without a finite score or a label is an error,
+        The table; its `text` is the column of scores. A row without a finite score or a label is an error,
         or skipped if the source has `skip_bad`.
     group : str, optional
-        The column of groups. A row without a group forms a separate one.
+        The column of groups; each row with an empty cell forms a separate group.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def read_scores(source: Source, group: str | None = None) -> tuple[list[float], 
     if group is None:
         return scores, labels, None
     if scores and not named:
-        raise BadInput(f"{shown(table.path)} has an empty column {group!r}. Name the column of groups with --group.")
+        raise BadInput(f"{shown(table.path)} has no values in the column {group!r}. Set the right column with --group.")
     return scores, labels, groups
 
 
@@ -79,16 +79,17 @@ def _shown_cell(cell: bytes | str) -> str:
 
 
 def positive_label(labels: list[str], wanted: str | None, where: str) -> tuple[str, str | None]:
-    """Return the positive label, and the negative one if it is unique.
+    """Return the positive label, and the negative label if there is exactly one.
 
     Parameters
     ----------
     labels : list of str
         The labels of all rows.
     wanted : str or None
-        The caller's choice. None: the one of two with a positive name (spam, junk, 1, true, yes, positive, ...).
+        The requested positive label. None chooses the label with a positive name (spam, junk, 1, true, yes, positive,
+        ...) if there are two.
     where : str
-        Name of the table in messages.
+        Name of the table, for messages.
 
     Examples
     --------
@@ -104,12 +105,12 @@ def positive_label(labels: list[str], wanted: str | None, where: str) -> tuple[s
     if wanted is None:
         wanted = positive_of(names)
         if wanted is None:
-            raise BadInput(f"{where} has the labels {listed}: name the positive one with --positive.")
+            raise BadInput(f"{where} has the labels {listed}. Set the positive label with --positive.")
     if wanted not in names:
         raise BadInput(f"{where} has no row with the label {wanted!r}. Its labels: {listed}.")
     if len(names) == 1:
         raise BadInput(
-            f"{where} has only the label {wanted!r}. A promise needs negatives, and positives for the recall."
+            f"{where} has only the label {wanted!r}. A promise needs negatives, and its recall needs positives."
         )
     others = [name for name in names if name != wanted]
     return wanted, others[0] if len(others) == 1 else None

@@ -1,7 +1,7 @@
-"""Sources of labelled documents: Maildir, mbox, MH, folders of files, CSV, JSON lines, Parquet, stdin.
+"""Sources of labelled documents: Maildir, mbox, MH, folders of files, CSV, JSON lines, Parquet, standard input.
 
-Iterating over a `Source` yields `SourceDocument` objects in bounded memory: at most the analysed part of a document (16
-MB), one message of a mailbox, one line or batch of a table. An error names the file and the row.
+Iterating over a `Source` yields `SourceDocument` objects in bounded memory: at most the analysed part of a document
+(16 MB), and one message of a mailbox, or one line or batch of a table. Errors name the file and the row.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["BadInput", "SourceDocument", "NoInput", "Source", "Sources", "guess_
 FORMATS = ("auto", "file", "folder", "maildir", "mh", "mbox", *TABLES)
 """Formats of sources; "auto" inspects the folder, the suffix and the first bytes."""
 _KEPT = MAX_BYTES + 1  # one byte more than is analysed, so that a longer document is marked truncated
-_BLOCK, _LARGEST_BLOCK = 128 * 1024, 1024 * 1024  # fits into a cache; larger for larger messages
+_BLOCK, _LARGEST_BLOCK = 128 * 1024, 1024 * 1024  # the usual size fits into a CPU cache
 _SUFFIXES = {**TABLE_SUFFIXES, ".mbox": "mbox"}
 
 
@@ -47,24 +47,24 @@ class Source(Record):
     path : str or path
         A file or folder; "-" is standard input.
     label : str, optional
-        Label of all its documents. A table without it needs a column of labels.
+        The label of all documents. Without it, a table needs a column of labels.
     format : str
         One of `FORMATS`.
     text, label_column : str
-        Columns (of CSV and Parquet) or keys (of JSON lines).
+        Names of the columns (CSV and Parquet) or keys (JSON lines) of texts and labels.
     delimiter : str, optional
-        Delimiter of a CSV file; by default a tab for .tsv and .tab, else the one of comma, tab and semicolon that makes
-        `text` a column. If it is a tab, an unclosed quote is an ordinary character.
+        Delimiter of a CSV file; by default a tab for .tsv and .tab, else the first of comma, tab and semicolon with
+        which the header has a column `text`. With a tab, an unclosed quote is an ordinary character.
     header : bool
-        Whether a CSV file starts with a line of names; if not, columns are numbered from 1.
+        Whether a CSV file starts with a line of column names; if not, columns are numbered from 1.
     encoding : str
         Encoding of CSV and JSON; a byte order mark of UTF-16 or UTF-32 takes precedence.
     labelled : bool
         Whether a row without a label is an error.
     scores : bool
-        Whether the text of a table is a score: numbers are then accepted too, as text.
+        Whether the column `text` has scores; numbers are then accepted and converted to text.
     multilabel : bool
-        Whether a column of lists gives a document none, one or several labels; else a row must have one.
+        Whether a row may have a list of any number of labels; otherwise it must have exactly one label.
     keep : tuple of str
         Columns of a table whose values are kept with each document, as `TableRow.kept`.
     skip_bad : callable, optional
@@ -108,7 +108,7 @@ class Source(Record):
         return hash(self._compared())
 
     def _compared(self) -> tuple[object, ...]:
-        """Return all fields except `skip_bad`."""
+        """Return all fields except `skip_bad`, for comparison and hashing."""
         return tuple(getattr(self, name) for name in Source.FIELDS if name != "skip_bad")
 
     def __iter__(self) -> Iterator[SourceDocument]:
@@ -133,7 +133,7 @@ class Source(Record):
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a table, by its format or its name."""
+        """Whether the source is a table."""
         return self.resolved().format in TABLES
 
     def resolved(self) -> Source:
@@ -141,12 +141,12 @@ class Source(Record):
         return self if self.format != "auto" else self.replace(format=guess_format(self.path))
 
     def bytes(self) -> int | None:
-        """Return the number of bytes to read, or None if unknown (standard input, a pipe)."""
+        """Return the number of bytes to read; None if unknown (standard input, a pipe, a compressed file)."""
         if self.path == "-":
             return None
         if not os.path.isdir(self.path):
-            about = os.stat(self.path) if os.path.exists(self.path) else None
-            return about.st_size if about and stat.S_ISREG(about.st_mode) and not self._is_compressed() else None
+            status = os.stat(self.path) if os.path.exists(self.path) else None
+            return status.st_size if status and stat.S_ISREG(status.st_mode) and not self._is_compressed() else None
         sizes = (file.stat().st_size for file in _files(self.path, lambda sentence: None))
         return sum(min(size, _KEPT) for size in sizes)
 
@@ -155,7 +155,7 @@ class Source(Record):
             return compression_of(file.read(LONGEST_MAGIC)) is not None
 
     def refuse(self, sentence: str) -> None:
-        """Raise BadInput, or call `skip_bad`."""
+        """Report an unusable file or row: raise BadInput, or call `skip_bad` if it is set."""
         if self.skip_bad is None:
             raise BadInput(sentence)
         self.skip_bad(sentence)
@@ -169,7 +169,7 @@ class Sources:
     sources : iterable of Source
         The sources.
     empty : callable, optional
-        Called with a sentence about a source without documents; by default NoInput is raised.
+        Called with an error message for a source without documents; by default NoInput is raised.
 
     Examples
     --------
@@ -201,19 +201,19 @@ class Sources:
                 yield first
                 yield from documents
             else:
-                whose = f" of the class {source.label!r}" if source.label is not None else ""
-                sentence = f"{shown(source.path)} has no documents{whose}."
+                of_class = f" of the class {source.label!r}" if source.label is not None else ""
+                sentence = f"{shown(source.path)} has no documents{of_class}."
                 if self.empty is None:
                     raise NoInput(sentence)
                 self.empty(sentence)
 
     def bytes(self) -> int | None:
-        """Return the number of bytes to read, or None if it is unknown for one source."""
+        """Return the number of bytes to read; None if it is unknown for any source."""
         sizes = [source.bytes() for source in self.sources]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     def counts(self) -> dict[str, int]:
-        """Return the number of documents of each label; reads all of them once."""
+        """Return the number of documents of each label; this reads all documents."""
         return dict(Counter(label for document in self for label in _labels(document)))
 
     def spool(self) -> None:
@@ -225,13 +225,13 @@ class Sources:
 
     @property
     def are_tables(self) -> bool:
-        """Whether all of them are tables."""
+        """Whether all sources are tables."""
         return all(source.is_table for source in self.sources)
 
     def labels(self) -> list[str]:
-        """Return the labels: in the order of the sources if these have labels, sorted if a table has them.
+        """Return all labels: those of sources in their order, then those in tables, sorted.
 
-        Only tables with a column of labels are read.
+        This reads tables with a column of labels, and no other sources.
         """
         named = dict.fromkeys(source.label for source in self.sources if source.label is not None)
         self.spool()
@@ -246,7 +246,7 @@ def _labels(document: SourceDocument) -> tuple[str, ...]:
 
 
 def guess_format(path: str | os.PathLike[str]) -> str:
-    """Return the format of a path: a Maildir, an MH folder, a folder, a mailbox, a table or one document.
+    """Return the probable format of a path: "maildir", "mh", "folder", "mbox", a table format or "file".
 
     Examples
     --------
@@ -275,7 +275,7 @@ def _is_maildir(path: str | os.PathLike[str]) -> bool:
 
 
 def _is_mh(names: Collection[str]) -> bool:
-    """Return whether a folder is one of MH: with its list of sequences, or with deleted messages."""
+    """Return whether a folder with these entries is an MH folder: it has a list of sequences or deleted messages."""
     deleted = any(name[:1] in (",", "#") and name[1:].isdigit() for name in names)
     return ".mh_sequences" in names or (deleted and any(map(str.isdigit, names)))
 
@@ -283,17 +283,17 @@ def _is_mh(names: Collection[str]) -> bool:
 def _names(folder: str | os.PathLike[str]) -> list[str]:
     try:
         return os.listdir(folder)
-    except PermissionError:  # reading the folder will raise the error
+    except PermissionError:  # reported when the folder is read
         return []
 
 
 def _number(name: str) -> tuple[int, str]:
-    """Return a sort key that puts numeric names (as in MH) first, in numeric order."""
+    """Return a sort key with numeric names (as in MH) first, in numeric order."""
     return (int(name), "") if name.isascii() and name.isdigit() and len(name) < 19 else (sys.maxsize, name)
 
 
 def _files(folder: str | os.PathLike[str], refuse: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
-    """Yield the files below a folder in the order of their names; of a Maildir or MH folder only its messages.
+    """Yield the files below a folder in the order of their names; in Maildir and MH folders, only messages.
 
     Hidden files, sockets and pipes are skipped; links to folders are not followed, which prevents cycles.
     """
@@ -315,7 +315,7 @@ def _files(folder: str | os.PathLike[str], refuse: Callable[[str], None]) -> Ite
         if inside == ("",):
             below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
             waiting += reversed(below)
-            if numbered:  # its messages are numbers; deleted messages, notes and indexes are not
+            if numbered:  # names of messages are numbers, unlike those of deleted messages, notes and indexes
                 entries = [entry for entry in entries if entry.name.isdigit() or entry.is_dir(follow_symlinks=False)]
         for entry in entries:
             if entry.is_symlink() and not os.path.exists(entry.path):
@@ -345,7 +345,7 @@ def _read_folder(source: Source) -> Iterator[SourceDocument]:
 
 
 def _read_file(source: Source, bare: bool = False) -> Iterator[Any]:
-    """Read one document, or the messages of a mailbox; `bare` ones as `Source.pairs`."""
+    """Read one document, or the messages of a mailbox; with `bare`, yield pairs like `Source.pairs`."""
     file = open_input(source.path)
     try:
         start = file.read(4096)
@@ -375,7 +375,7 @@ def _read_mbox(source: Source, bare: bool = False) -> Iterator[Any]:
 
 
 def _messages(source: Source, start: bytes, file: BinaryIO, bare: bool) -> Iterator[Any]:
-    """Split a mailbox at its "From " lines, block by block; only the analysed part of a message is held."""
+    """Split a mailbox at its "From " lines, block by block; only the analysed part of a message is in memory."""
     name, label = f"{shown(source.path)}#", source.label
     buffer, size = bytearray(max(_BLOCK, len(start))), len(start)
     buffer[:size] = start
@@ -406,7 +406,7 @@ def _messages(source: Source, start: bytes, file: BinaryIO, bare: bool) -> Itera
 
 
 def _read_into(file: BinaryIO, place: memoryview) -> int:
-    """Fill a buffer as far as possible; return the number of bytes read."""
+    """Fill a buffer from a file; return the number of bytes read, 0 at the end."""
     if hasattr(file, "readinto"):
         return file.readinto(place) or 0
     content = file.read(len(place))

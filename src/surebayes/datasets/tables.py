@@ -1,6 +1,6 @@
-"""Tables of documents: the registry of formats, and a reader for each.
+"""Tables of documents: the registry of formats and their readers.
 
-A format is one entry of `TABLES`; command options, help, errors and readers derive from it.
+Each format is one entry of `TABLES`, from which command options, help texts, errors and readers are derived.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from surebayes.datasets.sources import Source
 
 MAX_LINE = 64 * 1024 * 1024
-"""Longest line of a CSV or JSON lines file, in bytes."""
+"""Maximum length of a line of a CSV or JSON lines file, in bytes."""
 _BATCH = 256  # rows per batch of a Parquet file
 
 
 class SourceDocument(NamedTuple):
-    """One document: name of its source, content, label (or labels) if any, and number of bytes read.
+    """One document: the name of its source, its content, its label or labels, and the number of bytes read.
 
     Examples
     --------
@@ -42,14 +42,14 @@ class TableRow(SourceDocument):
     Attributes
     ----------
     file : str
-        Name of the file in messages.
+        Name of the file, for messages.
     row : int
-        Number of the row, from 1, without the line of names; in JSON lines the number of the line.
+        Number of the row, from 1, not counting the header; in JSON lines, the line number.
     kept : tuple
         Values of the source's `keep` columns.
     """
 
-    # no slots: the document itself stays the tuple of all readers
+    # without __slots__, which a subclass of a tuple can't have
 
     file: str
     row: int
@@ -60,13 +60,13 @@ class TableRow(SourceDocument):
 
 
 def _table_row(document: tuple[Any, ...], file: str, row: int, kept: tuple[Any, ...]) -> TableRow:
-    made = TableRow(*document)
-    made.file, made.row, made.kept = file, row, kept
-    return made
+    table_row = TableRow(*document)
+    table_row.file, table_row.row, table_row.kept = file, row, kept
+    return table_row
 
 
 def _lines(source: Source) -> Iterator[tuple[int, str, int]]:
-    """Yield line numbers, decoded lines and their sizes."""
+    """Yield line numbers, decoded lines and sizes in bytes."""
     name = shown(source.path)
     with open_input(source.path) as original:
         file, encoding = recoded(original, source.encoding, name)
@@ -74,20 +74,22 @@ def _lines(source: Source) -> Iterator[tuple[int, str, int]]:
         while line := file.readline(MAX_LINE + 1):
             number += 1
             if len(line) > MAX_LINE:
-                raise BadInput(f"{name}, line {number} is longer than {MAX_LINE // 2**20} MB: not a table of texts.")
+                raise BadInput(
+                    f"{name}, line {number} is longer than {MAX_LINE // 2**20} MB, so this is not a table of texts."
+                )
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
             try:
                 yield number, line.decode(encoding), len(line)
             except UnicodeDecodeError as error:
                 source.refuse(
-                    f"{name}, line {number}: byte {line[error.start]:#04x} at place {error.start + 1} is not "
-                    f"{encoding}. Name the right encoding (--encoding latin-1, for example), or repair the line."
+                    f"{name}, line {number}: byte {line[error.start]:#04x} at position {error.start + 1} is not "
+                    f"{encoding}. Set the encoding, for example --encoding latin-1, or repair the line."
                 )
 
 
 class _NumberedLines:
-    """Lines of a file for the csv module; tracks the number of bytes and the line of the last one."""
+    """Iterator of lines for the csv module that tracks the line number and the number of bytes read."""
 
     def __init__(self, source: Source) -> None:
         self.lines, self.size, self.number = _lines(source), 0, 0
@@ -101,8 +103,8 @@ class _NumberedLines:
         return line
 
 
-class _Sniffed:
-    """Lines with the first one pushed back."""
+class _WithFirstLine:
+    """Iterator of lines with the first line pushed back."""
 
     def __init__(self, first: str, lines: _NumberedLines) -> None:
         self.first, self.lines = [first], lines
@@ -127,7 +129,7 @@ def read_csv(source: Source) -> Iterator[TableRow]:
         return
     csv.field_size_limit(MAX_LINE)
     delimiter = source.delimiter or _delimiter(source, first)
-    rest = _Sniffed(first, lines)
+    rest = _WithFirstLine(first, lines)
     rows = _tab_separated(rest) if delimiter == "\t" else csv.reader(rest, delimiter=delimiter)
     number, before = 0, 0
     try:
@@ -151,7 +153,7 @@ def read_csv(source: Source) -> Iterator[TableRow]:
 
 
 def _delimiter(source: Source, first: str) -> str:
-    """Return the delimiter: a tab by the file's name, else the one with which the column of texts exists."""
+    """Return the delimiter: a tab by the file's suffix, else the first with which the header has the text column."""
     import csv
 
     if suffix_of(source.path) in (".tsv", ".tab"):
@@ -163,14 +165,14 @@ def _delimiter(source: Source, first: str) -> str:
     return ","
 
 
-_FARTHEST = 1000  # most lines of a quoted cell
+_MAX_CELL_LINES = 1000  # of a quoted cell
 
 
 def _tab_separated(lines: Iterator[str]) -> Iterator[list[str]]:
     """Yield rows of tab-separated values, with or without quoted cells.
 
-    Programs write both dialects: a cell counts as quoted if its closing quote is where a cell can end. A quote that
-    closes on a later line counts only if the lines between could not be rows themselves.
+    Programs write both dialects, so a cell is treated as quoted only if its closing quote is followed by a tab or the
+    end of the line. A cell may span lines only if the lines in between can't be rows themselves.
     """
     ahead: list[str] = []
     columns = 0
@@ -188,9 +190,9 @@ def _tab_separated(lines: Iterator[str]) -> Iterator[list[str]]:
 
 
 def _closed(line: str, ahead: list[str], lines: Iterator[str], columns: int) -> str | None:
-    """Return a row whose open cell closes on one of the next lines; None if its quote is an ordinary character."""
+    """Join lines up to the end of an open cell; return None if its quote is an ordinary character."""
     joined, is_row = line, line.count("\t") == columns - 1
-    for taken in range(_FARTHEST if columns else 0):
+    for taken in range(_MAX_CELL_LINES if columns else 0):
         if taken == len(ahead):
             more = next(lines, None)
             if more is None:
@@ -208,7 +210,7 @@ def _closed(line: str, ahead: list[str], lines: Iterator[str], columns: int) -> 
 
 
 def _tab_cells(line: str) -> tuple[list[str], bool]:
-    """Split a line at tabs outside quotes; return the cells, and whether a quoted one stays open."""
+    """Split a line at tabs outside quotes; return the cells, and whether a quoted cell is still open."""
     text = line.removesuffix("\n").removesuffix("\r")
     cells, place, is_open = [], 0, False
     while True:
@@ -230,7 +232,7 @@ def _tab_cells(line: str) -> tuple[list[str], bool]:
 
 
 def _closing(text: str, place: int) -> int | None:
-    """Return the position of a cell's closing quote: before a tab or the end, with doubled quotes inside."""
+    """Return the position of a cell's closing quote, skipping doubled quotes; None if there is none."""
     while (place := text.find('"', place)) >= 0:
         if text.startswith('""', place):
             place += 2
@@ -240,21 +242,19 @@ def _closing(text: str, place: int) -> int | None:
 
 
 def _wanted(source: Source, names: Sequence[str] | None) -> list[str]:
-    """Return the columns to read: the text, and the label where it is needed and not given."""
+    """Return the columns to read: the text, and the label unless it is given or optional and missing."""
     if source.label is not None or (not source.labelled and source.label_column not in (names or ())):
         return [source.text]
     return [source.text, source.label_column]
 
 
 def _place(source: Source, wanted: Sequence[str], k: int, names: list[str] | None) -> int:
-    """Find a column by its name, or by its number in a file without names."""
+    """Return the index of a column, given by name, or by number in a file without a header."""
     column, name = wanted[k], shown(source.path)
     flag = source.keep_flag if k >= len(wanted) - len(source.keep) else (source.flag, "--label")[k]
     if names is None:
         if not column.isdigit() or int(column) < 1:
-            raise BadInput(
-                f"{name} is read without a header, so {flag} must be the number of a column. Got {column!r}."
-            )
+            raise BadInput(f"{name} is read without a header, so {flag} must be a column number. Got {column!r}.")
         return int(column) - 1
     if column not in names:
         raise _no_column(name, column, names, flag)
@@ -268,14 +268,14 @@ def _no_column(name: str, column: str, names: Iterable[str], flag: str) -> BadIn
     close = get_close_matches(column, columns, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
     return BadInput(
-        f"{name} has no column {column!r}; it has {', '.join(columns) or 'none'}. Name one with {flag}{hint}"
+        f"{name} has no column {column!r}; it has {', '.join(columns) or 'none'}. Choose one with {flag}{hint}"
     )
 
 
 def _labelled(
     source: Source, where: str, text: Any, label: Any, size: int, row: int, kept: Iterable[Any] = ()
 ) -> Iterator[TableRow]:
-    """Yield the document of a row's cells; refuse a row with a missing cell."""
+    """Yield the document of a row; report a row with a missing or invalid cell."""
     document = _checked(source, where, text, label, size)
     if document is not None:
         yield _table_row(document, shown(source.path), row, tuple(kept))
@@ -298,22 +298,20 @@ def _checked(source: Source, where: str, text: Any, label: Any, size: int) -> So
     if isinstance(label, str):
         label = label.strip()
     if source.labelled and (label is None or label == ""):
-        source.refuse(
-            f"{where} has no label in {source.label_column!r}. Fill it in, or leave such rows out with --skip-bad."
-        )
+        source.refuse(f"{where} has no label in {source.label_column!r}. Add it, or skip such rows with --skip-bad.")
         return None
     return SourceDocument(where, text, None if label is None or label == "" else _plain_label(label), size)
 
 
 def _plain_label(label: Any) -> str:
-    """Return a label as text: 1.0 and 1 are the same class, True is "true" as in JSON."""
+    """Return a label as text; 1.0 and 1 are the same class, and True is "true" as in JSON."""
     if isinstance(label, bool):
         return str(label).lower()
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
 def read_json(source: Source) -> Iterator[TableRow]:
-    """Read JSON objects as documents: one on each line, or all in one array."""
+    """Read JSON objects as documents, one per line or all in one array."""
     import json
 
     name, lines, is_first = shown(source.path), _lines(source), True
@@ -330,16 +328,16 @@ def read_json(source: Source) -> Iterator[TableRow]:
         except (ValueError, RecursionError) as error:
             if line.strip() == "{":
                 raise BadInput(
-                    f"{where} begins an object that spans lines. Give one object per line, or an array of objects."
+                    f"{where} begins an object that spans several lines. Write one object per line, or an array."
                 ) from None
-            source.refuse(f"{where} is no JSON: {error}.")
+            source.refuse(f"{where} is not valid JSON: {error}.")
             continue
         yield from _of_object(source, where, row, size, number)
 
 
 def _of_object(source: Source, where: str, row: Any, size: int, number: int) -> Iterator[TableRow]:
     if not isinstance(row, dict):
-        source.refuse(f"{where} is no JSON object but a {type(row).__name__}.")
+        source.refuse(f"{where} is not a JSON object but a {type(row).__name__}.")
         return
     if source.text not in row:
         raise _no_column(where, source.text, row, source.flag)
@@ -349,7 +347,7 @@ def _of_object(source: Source, where: str, row: Any, size: int, number: int) -> 
 
 
 def _read_array(source: Source, first: str, lines: Iterator[tuple[int, str, int]]) -> Iterator[TableRow]:
-    """Read the objects of an array, buffering one of them and the unread rest of a block."""
+    """Read the objects of an array, with at most one object and the rest of a block in memory."""
     import json
     from itertools import count
 
@@ -357,7 +355,7 @@ def _read_array(source: Source, first: str, lines: Iterator[tuple[int, str, int]
     text, place = first.lstrip()[1:], 0
 
     def more() -> bool:
-        """Read at least as much again as is buffered, so that a long object is not parsed too often."""
+        """Double the buffer at least, so that a long object is parsed only a few times; return whether it grew."""
         nonlocal text, place
         text, place = text[place:], 0
         pieces, wanted = [text], max(len(text), 4096)
@@ -377,7 +375,9 @@ def _read_array(source: Source, first: str, lines: Iterator[tuple[int, str, int]
                 break
         if text[place : place + 1] == "]":
             if text[place + 1 :].strip() or any(line.strip() for _, line, _ in lines):
-                raise BadInput(f"{name}: unexpected content after the array of objects. Give one array, or JSON lines.")
+                raise BadInput(
+                    f"{name}: unexpected content after the array of objects. Write one array, or JSON lines."
+                )
             return
         where = f"{name}, row {number}"
         while True:
@@ -386,7 +386,7 @@ def _read_array(source: Source, first: str, lines: Iterator[tuple[int, str, int]
             except (ValueError, RecursionError) as error:
                 if isinstance(error, ValueError) and len(text) - place <= MAX_LINE and more():
                     continue
-                reason = "the array ends before its ]" if not text[place:].strip() else f"{error}"
+                reason = "the array has no closing ]" if not text[place:].strip() else f"{error}"
                 raise BadInput(f"{where} is not valid JSON: {reason}.") from None
             break
         size, place = end - place, end
@@ -400,7 +400,7 @@ def read_parquet(source: Source) -> Iterator[TableRow]:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise ImportError("Reading Parquet needs pyarrow: pip install 'surebayes[corpora]'") from error
-    name, path = shown(source.path), _with_places(source.path)
+    name, path = shown(source.path), _seekable(source.path)
     try:
         with ParquetFile(os.fspath(path)) as file:
             columns = [*_wanted(source, file.schema_arrow.names), *source.keep]
@@ -422,8 +422,8 @@ def read_parquet(source: Source) -> Iterator[TableRow]:
         raise BadInput(f"{name} can't be read as Parquet: {str(error).splitlines()[0]}") from None
 
 
-def _with_places(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """Return a seekable file: a spooled copy of a pipe or of a compressed file."""
+def _seekable(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Return the path of a seekable file: the file itself, or a spooled copy of a pipe or a compressed file."""
     from surebayes.datasets.opening import Spooled
 
     path = spooled(path)
@@ -441,13 +441,13 @@ class TableFormat(NamedTuple):
     Attributes
     ----------
     name : str
-        Value of `Source(format=...)`; the option of commands is ``--name``.
+        The value for `Source(format=...)`, and the name of the command-line option.
     suffixes : tuple of str
         File suffixes.
     read : callable
-        The reader: from a source to its documents.
+        Function that yields the documents of a source.
     about : str
-        A sentence for the help.
+        Help text of the option.
     """
 
     name: str
@@ -480,7 +480,7 @@ TABLE_SUFFIXES = {suffix: format.name for format in TABLES.values() for suffix i
 
 
 def listed(word: str = "or") -> str:
-    """Return the options of all formats as an enumeration.
+    """Return the options of all formats as an enumeration in English.
 
     Examples
     --------
@@ -492,7 +492,7 @@ def listed(word: str = "or") -> str:
 
 
 def table_in(path: str | os.PathLike[str]) -> str:
-    """Return the format of a table, by its suffix or its first bytes; CSV by default.
+    """Return the format of a table by its suffix or its first bytes, with CSV as the default.
 
     Examples
     --------

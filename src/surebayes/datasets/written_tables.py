@@ -1,4 +1,4 @@
-"""Writers of CSV, JSON lines and Parquet tables; the finished file appears atomically."""
+"""Writers of CSV, JSON lines and Parquet tables that put the finished file in place atomically."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TableWriter:
         self.path, self.columns = os.fspath(path), list(columns)
         repeated = next((name for name in self.columns if self.columns.count(name) > 1), None)
         if repeated is not None:
-            raise BadInput(f"{self.path} would have two columns {repeated!r}. Rename one, or leave it out of --keep.")
+            raise BadInput(f"{self.path} would have two columns {repeated!r}. Rename one, or remove it from --keep.")
         self._part = f"{self.path}.{os.getpid()}.part"
         make = {"csv": _CsvRows, "jsonl": _JsonRows, "parquet": _ParquetRows}[written_as(path)]
         self._rows: Any = make(self._part, self.columns, suffix_of(path))
@@ -96,7 +96,7 @@ class _CsvRows:
 
 
 def _cell(value: Any) -> Any:
-    """Return a value as a cell: lists and mappings as JSON, booleans as in JSON."""
+    """Return a value for a CSV cell, with lists, mappings and booleans as JSON."""
     if isinstance(value, bool) or not isinstance(value, _TEXTS):
         return _json(value)
     return value
@@ -121,7 +121,7 @@ class _JsonRows:
 
 
 class _ParquetRows:
-    """Rows in batches; the first batch determines the type of each column, with text as the fallback."""
+    """Rows in batches; the first batch determines the column types, with text as the fallback."""
 
     def __init__(self, path: str, columns: list[str], suffix: str) -> None:
         try:
