@@ -23,7 +23,7 @@ from surebayes.classifiers.base import CountClassifier, FloatArray, own_columns
 from surebayes.classifiers.labels import canonical_rows
 from surebayes.classifiers.parameters import Constraints
 from surebayes.core import score
-from surebayes.core.estimate import LEAST_RATE, log_rates, with_pseudo_counts
+from surebayes.core.estimate import MIN_RATE, log_rates, with_pseudo_counts
 from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.represent import Representation, spread
 from surebayes.core.score import Linear
@@ -364,9 +364,9 @@ class BernoulliNB(JointClassifier):
         if inside.presence is None:
             raise TypeError("Bernoulli Naive Bayes needs the sums of presence.")
         with_term, documents = inside.presence + added, (inside.documents[:, None] + 2 * np.asarray(added))
-        documents = np.maximum(documents, 2 * LEAST_RATE)
-        there = log_rates(np.maximum(with_term, LEAST_RATE), documents)
-        absent = log_rates(np.maximum(documents - with_term, LEAST_RATE), documents)
+        documents = np.maximum(documents, 2 * MIN_RATE)
+        there = log_rates(np.maximum(with_term, MIN_RATE), documents)
+        absent = log_rates(np.maximum(documents - with_term, MIN_RATE), documents)
         bias = self._joint_prior(inside.documents) + absent.sum(axis=1)
         return Linear.of(self.representation_, there - absent, bias)
 
@@ -376,8 +376,8 @@ class BernoulliNB(JointClassifier):
         side = self._side()
         added, _ = self._pseudo_counts(None)
         with_term = np.asarray(side.presence, np.float64) + added
-        documents = np.maximum(side.documents[:, None] + 2 * np.asarray(added), 2 * LEAST_RATE)
-        return log_rates(np.maximum(with_term, LEAST_RATE), documents)
+        documents = np.maximum(side.documents[:, None] + 2 * np.asarray(added), 2 * MIN_RATE)
+        return log_rates(np.maximum(with_term, MIN_RATE), documents)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

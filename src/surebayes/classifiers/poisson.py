@@ -113,7 +113,7 @@ class PoissonNB(CountClassifier):
             documents,
             scores,
             metrics.break_even,
-            lambda n: pairs.index((rare if n < cross_validation.FEWEST else usual, alpha)),
+            lambda n: pairs.index((rare if n < cross_validation.MIN_DOCUMENTS else usual, alpha)),
         )
         self.weight_ = [pairs[k][0] for k in chosen]
         self.interpolation_ = [pairs[k][1] for k in chosen]

@@ -1,7 +1,7 @@
-"""Choice of a setting for each class by cross-validation on training data, at the cost of one counting pass.
+"""Choice of settings for each class by cross-validation on training data, at the cost of one counting pass.
 
-The sums of a fold are subtracted from those of all documents, which is exact; each candidate is then only another
-estimate from the same sums. Folds depend on the documents' contents, not on their order.
+The sums of a fold are subtracted from the sums of all documents, which is exact. Every candidate is an estimate from
+the same sums. Folds depend on the contents of the documents, not on their order.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ IntArray = npt.NDArray[np.int64]
 Measure = Callable[[npt.NDArray[np.bool_], FloatArray], float]
 
 FOLDS = 3
-FEWEST = 6
-"""A class with fewer documents than this on either side is not cross-validated and gets the default."""
+MIN_DOCUMENTS = 6
+"""Minimum number of documents inside, and outside, a class for its cross-validation; below it the default is used."""
 
 
 def membership(documents: TrainingDocuments) -> npt.NDArray[np.bool_]:
@@ -36,7 +36,7 @@ def membership(documents: TrainingDocuments) -> npt.NDArray[np.bool_]:
 
 
 def deal(documents: TrainingDocuments, folds: int = FOLDS) -> IntArray:
-    """Deal documents into folds, class by class, in the order of a digest of their contents."""
+    """Assign documents to folds, class by class, in the order of a digest of their contents."""
     members = membership(documents)
     first = np.where(members.any(1), members.argmax(1), -1)
     pairs = np.rec.fromarrays([first, sampling.digests(documents.rows).view(">u8")])
@@ -45,14 +45,14 @@ def deal(documents: TrainingDocuments, folds: int = FOLDS) -> IntArray:
 
 
 def part(documents: TrainingDocuments, chosen: npt.NDArray[np.bool_]) -> TrainingDocuments:
-    """Select some of the documents."""
+    """Return the documents selected by a mask."""
     where = np.flatnonzero(chosen)
     weight = None if documents.weight is None else documents.weight[where]
     return replace(documents, rows=documents.rows[where], labels=documents.labels[where], weight=weight)
 
 
 def copies(documents: TrainingDocuments) -> npt.NDArray[np.int64]:
-    """Return the multiplicity of each document in a measure: integer weights are copies, real ones count once."""
+    """Return the multiplicity of each document: its weight if all weights are integers, else 1."""
     if documents.weight is not None and (documents.weight == np.rint(documents.weight)).all():
         return documents.weight.astype(np.int64)
     return np.ones(documents.rows.shape[0], np.int64)
@@ -64,7 +64,7 @@ def held_out_scores(
     sums: Sequence[str],
     candidates: Callable[[Statistics], Sequence[Linear]],
 ) -> list[FloatArray]:
-    """Score every document, for each candidate, by the model of the other folds: a list of (documents, C)."""
+    """Return out-of-fold scores (documents, C), one array for each candidate."""
     everything = documents.statistics(represent, sums)
     fold = deal(documents)
     result: list[FloatArray] = []
@@ -85,9 +85,9 @@ def best_by_class(
     default: int | Callable[[int], int],
     common: bool = False,
 ) -> list[int]:
-    """Return for each contrast the candidate with the best measure; the default for a class with few documents.
+    """Return the candidate with the best measure for each contrast; classes with few documents get the default.
 
-    With `common` all contrasts get the same candidate, the one with the best mean.
+    With `common`, all contrasts get the candidate with the best mean.
     """
     times = copies(documents)
     members = np.repeat(membership(documents), times, axis=0)
@@ -95,14 +95,14 @@ def best_by_class(
     for c in range(members.shape[1]):
         y = members[:, c]
         usual = default(int(y.sum())) if callable(default) else default
-        if min(y.sum(), (~y).sum()) < FEWEST:
+        if min(y.sum(), (~y).sum()) < MIN_DOCUMENTS:
             chosen.append(usual)
             continue
         values = [float(measure(y, np.repeat(s[:, c], times))) for s in scores]
         table.append(values)
         chosen.append(_best(values, usual))
     if common and table:
-        usual = default(FEWEST) if callable(default) else default
+        usual = default(MIN_DOCUMENTS) if callable(default) else default
         return [_best([float(m) for m in np.mean(table, axis=0)], usual)] * members.shape[1]
     return chosen
 

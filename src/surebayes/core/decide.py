@@ -1,7 +1,7 @@
-"""Decisions from scores: the best class, the best line, thresholds with and without a guarantee.
+"""Decisions from scores: the best class, the best line, and thresholds without a guarantee.
 
-This module sees scores, labels and weights, never documents or terms. A document is *positive* exactly when its score
-lies strictly above the threshold; every function follows this rule, so ties have the same meaning everywhere.
+The functions take scores, labels and weights, never documents or terms. A document is *positive* exactly if its score
+is strictly above the threshold, so that ties have the same meaning everywhere.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ __all__ = [
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-# Ratios closer to each other than this (relatively) are equal up to rounding: no cut fits between them.
+# Ratios with a smaller relative difference are equal up to rounding, so that there is no cut between them.
 _SAME_RATIO = 1e-12
-# Intervals whose widths differ by less than this (relatively) are equally wide: rounding does not choose between them.
+# Widths with a smaller relative difference count as equal, so that rounding doesn't choose between intervals.
 _SAME_WIDTH = 1e-9
 
 
@@ -39,7 +39,7 @@ def predict_argmax(scores: ArrayLike, possible: ArrayLike) -> NDArray[np.intp]:
     Parameters
     ----------
     scores : array-like of shape (n, K)
-        One column a class.
+        Scores with one column per class.
     possible : array-like of bool, shape (K,)
         False for a class that must not be predicted, such as one without documents.
 
@@ -60,7 +60,7 @@ def predict_argmax(scores: ArrayLike, possible: ArrayLike) -> NDArray[np.intp]:
             f"scores must have one column for each of the {np.size(possible)} classes. Got shape {table.shape}."
         )
     if columns.size == 0:
-        raise ValueError("no class may be predicted: every entry of 'possible' is False.")
+        raise ValueError("no class is allowed: every entry of 'possible' is False.")
     best: NDArray[np.intp] = columns[np.argmax(table[:, columns], axis=1)]
     return best
 
@@ -198,13 +198,13 @@ def _plain_width(low: float, high: float) -> float:
 
 
 def _between(low: float, high: float) -> float:
-    """Middle of an interval, rounded so that `high` still lies strictly above it."""
+    """Return the middle of an interval, rounded to a number strictly below `high`."""
     middle = low / 2 + high / 2
     return middle if middle < high else low
 
 
 def _labels_and_mass(positive: ArrayLike, weight: ArrayLike | None, n: int) -> tuple[Bools, NDArray[np.int64]]:
-    """Labels as booleans and weights as integers, so that sums of weights are exact in any order."""
+    """Convert labels to booleans and weights to integers, so that sums of weights are exact in any order."""
     truth = np.asarray(positive, dtype=bool)
     if truth.shape != (n,):
         raise ValueError(f"there must be one label for each of the {n} rows. Got shape {truth.shape}.")
@@ -215,8 +215,8 @@ def _labels_and_mass(positive: ArrayLike, weight: ArrayLike | None, n: int) -> t
         raise ValueError(f"there must be one weight for each of the {n} rows. Got shape {real.shape}.")
     if not np.all((real >= 0) & (real < np.inf)):
         raise ValueError("weights must be finite and non-negative.")
-    # 2^60 / total: whole-number weights stay exact, the total stays within int64, and copies of a row scale as its
-    # weight does
+    # With the factor 2^60 / total, integer weights stay exact, the total fits into int64, and copies of a row are
+    # equivalent to a larger weight.
     exponent = 60 - math.frexp(math.fsum(real))[1]
     return truth, np.rint(np.ldexp(real, exponent)).astype(np.int64)
 
@@ -225,9 +225,9 @@ def _labels_and_mass(positive: ArrayLike, weight: ArrayLike | None, n: int) -> t
 
 
 def threshold_at(scores: ArrayLike, positive: ArrayLike, max_fpr: float) -> float:
-    """Lowest threshold with a false-positive rate of at most `max_fpr` *on these rows*: no guarantee for new rows.
+    """Return the lowest threshold with a false-positive rate of at most `max_fpr` on these rows, without a guarantee.
 
-    On new rows its rate exceeds `max_fpr` about half of the time; use :func:`order_statistic_threshold` for a
+    On new rows the rate exceeds `max_fpr` about half of the time; use :func:`order_statistic_threshold` for a
     guarantee.
 
     Parameters
@@ -256,7 +256,7 @@ def threshold_at(scores: ArrayLike, positive: ArrayLike, max_fpr: float) -> floa
 
 
 def cost_threshold(scores: ArrayLike, positive: ArrayLike, cost: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Threshold of least total cost on these rows, exact by one sort; no guarantee.
+    """Return the threshold with the lowest total cost on these rows, without a guarantee.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ def f1_cuts(scores: ArrayLike, labels: ArrayLike) -> Floats:
     scores : array-like of shape (n, K)
         Scores of rows that the model was not trained on.
     labels : array-like of bool, shape (n, K)
-        Which classes each row has.
+        Class membership of each row.
 
     Returns
     -------
@@ -362,7 +362,7 @@ def f1_cuts(scores: ArrayLike, labels: ArrayLike) -> Floats:
 
 
 def _cuts_between(scores: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """All cuts between distinct scores, from the highest down: the number of rows above each, and its position."""
+    """Return the cuts between distinct scores in descending order: numbers of rows above them, and positions."""
     ranked = np.sort(scores)[::-1]
     last = np.flatnonzero(ranked[1:] < ranked[:-1])
     above = np.concatenate(([0], last + 1, [ranked.size]))

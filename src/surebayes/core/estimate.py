@@ -17,7 +17,7 @@ from surebayes.core.statistics import Side
 FloatArray = npt.NDArray[np.float64]
 
 
-LEAST_RATE = 1e-10
+MIN_RATE = 1e-10
 """Substitute for a sum of zero without smoothing: a rate of zero would make scores infinite."""
 
 
@@ -50,15 +50,15 @@ def smoothed(side: Side, smoothing: FloatArray | float, width: FloatArray | floa
 
 
 def with_pseudo_counts(side: Side, added: Any, added_total: Any, width: Any) -> tuple[FloatArray, FloatArray]:
-    """Add a pseudo-count to each term, common or individual: return numerators, and denominators of their totals.
+    """Add pseudo-counts, common or individual, to the terms; return numerators and denominators.
 
-    `width` is the size of the whole vocabulary, however few of its terms `side` holds: a class without any mass or
+    `width` is the size of the whole vocabulary, even if `side` has only some of its terms. A class without mass and
     pseudo-counts gets the uniform estimate.
     """
     if side.mass is None or side.mass_total is None:
         raise TypeError("A multinomial estimate needs the sums of represented rows.")
-    numerators = np.maximum(side.mass + added, LEAST_RATE)
-    totals = np.maximum(side.mass_total + added_total, LEAST_RATE * np.maximum(width, 1))
+    numerators = np.maximum(side.mass + added, MIN_RATE)
+    totals = np.maximum(side.mass_total + added_total, MIN_RATE * np.maximum(width, 1))
     return numerators, totals[:, None]
 
 

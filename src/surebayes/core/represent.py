@@ -26,7 +26,7 @@ TERM_FREQUENCY: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Representation:
-    """The function x -> z, frozen: its fields are everything that was fitted to documents.
+    """The frozen function x -> z; its fields contain everything that was fitted to documents.
 
     Steps in order: term frequency; the `top` best terms of each document by `ranking` (among columns in `keep`); times
     `weights`; softmax; divided by the norm (plus `pad`); times `length`.
@@ -40,7 +40,7 @@ class Representation:
     ranking : int array (V,) or (classes, V), optional
         The rank of each term, 0 the best, without ties: see `places`.
     top : int, optional
-        Terms kept of each document, the best by `ranking`.
+        Number of terms to keep of each document, the best by `ranking`.
     steepness : float, optional
         Kolcz & Yih, eq. (8): values become exp(steepness * value) before the norm.
     norm : {"l1", "l2"}, optional
@@ -50,7 +50,7 @@ class Representation:
     pad : float
         Added to the norm; Kim, Seo & Rim, eq. (7), divide by the document's length plus theta V.
     keep : bool array (V,) or (classes, V), optional
-        Columns that take part.
+        Columns to use.
     """
 
     tf: str = "count"
@@ -91,7 +91,7 @@ class Representation:
         return replace(self, **picked)
 
     def width(self, v: int) -> FloatArray | float:
-        """Return the number of terms that take part, of v columns: an array if classes differ."""
+        """Return the number of used columns out of v; an array if classes differ."""
         return float(v) if self.keep is None else self.keep.sum(axis=-1).astype(float)
 
     def __call__(self, rows: csr_array, c: int = 0) -> FloatArray:
@@ -116,7 +116,7 @@ class Representation:
         return np.asarray(values, np.float64)
 
     def _even(self, rows: csr_array) -> FloatArray:
-        """Return rows with equal weights for all terms, without reading the values."""
+        """Return the values of rows in which all terms have equal weights, without reading counts."""
         if self.norm is None:
             return np.ones(rows.nnz)
         terms = np.diff(rows.indptr).astype(np.float64)
@@ -161,9 +161,9 @@ def _taken(ranking: IntArray, columns: npt.NDArray[Any]) -> npt.NDArray[np.int32
 
 
 def _last_places(place: npt.NDArray[np.int32], indptr: npt.NDArray[Any], top: int) -> npt.NDArray[np.int32]:
-    """Return the rank of each row's `top`-th best entry; a rank behind all of them if the row has no more than `top`.
+    """Return the rank of each row's `top`-th best entry; rows with at most `top` entries get a rank after all terms.
 
-    Rows of similar length are stacked and partitioned together: a tenth of the time of sorting all entries.
+    Rows of similar length are stacked and partitioned together, which takes a tenth of the time of a sort.
     """
     length = np.diff(indptr)
     last = np.full(len(length), _NOWHERE)
@@ -207,7 +207,7 @@ def best_first(worth: FloatArray) -> IntArray:
 
 
 def only(rows: csr_array, taking_part: BoolArray) -> csr_array:
-    """Drop the entries that don't take part."""
+    """Return rows with only the entries of a mask."""
     entries = np.flatnonzero(taking_part)
     indptr = np.searchsorted(entries, rows.indptr).astype(rows.indptr.dtype)
     return csr_array((np.take(rows.data, entries), np.take(rows.indices, entries), indptr), shape=rows.shape)

@@ -17,7 +17,7 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 MAX_COPIES = 1e6
-"""Number of copies of a document beyond which a decision counts as irreversible."""
+"""Maximum number of copies of a document; a decision that needs more counts as irreversible."""
 
 _LEAST_LOG = -600.0  # log-scores below this are compressed into the range of doubles
 
@@ -31,8 +31,8 @@ class Reversal:
     score : float array
         The original score.
     multiplicity : float array
-        The number of copies of the document that must be taught as the opposite class to turn the decision; inf beyond
-        a million.
+        The number of copies of the document that must be taught as the opposite class to reverse the decision; inf
+        above a million.
     rdist : float array
         The resulting change of the opposite class's term distribution (Kullback-Leibler).
     """
@@ -78,7 +78,7 @@ class _Teaching:
         return row_sums(grown, self.rows) - self.v_sum * np.log1p(copies * self.big_u), slope
 
     def some(self, chosen: IntArray) -> _Teaching:
-        """Select some of the documents."""
+        """Return the teaching of the documents with these indices."""
         flags = np.zeros(self.rows.shape[0], bool)
         flags[chosen] = True
         entries = spread(flags, self.rows)
@@ -194,7 +194,7 @@ def _reversal_of_chunk(
 
 
 def _opposite(rates: Rates, c: int, rows: csr_array, v: FloatArray, x: FloatArray, inside: BoolArray) -> _Teaching:
-    """Return the teaching of the side opposite to the flag."""
+    """Return the teaching of each document to the side opposite to its flag."""
     both = np.concatenate([rates.inside[c], rates.outside[c]])
     numerator = both[rows.indices + spread(np.where(inside, rates.inside.shape[1], 0), rows)]
     total = np.where(inside, rates.outside_total[c, 0], rates.inside_total[c, 0])

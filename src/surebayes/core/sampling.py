@@ -1,8 +1,8 @@
-"""A bounded sample of documents, chosen by their contents: the same on one machine or many.
+"""A bounded sample of documents, chosen by their contents so that it is the same on one machine or many.
 
-Choices that need whole documents rather than sums (by cross-validation, or a line between two scores) stop improving
-with more documents. Beyond a bound they use the documents with the smallest digests, which depend neither on the order
-of the documents nor on their distribution over machines.
+Some choices need documents instead of sums: cross-validation, or a line between two scores. They stop improving with
+more documents, so they use a bounded number, those with the smallest digests. These depend neither on the order of the
+documents nor on their distribution over machines.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DIGEST_BYTES = 8
 
 
 def digests(rows: csr_array) -> npt.NDArray[np.bytes_]:
-    """Return a digest of each row; `rows` are canonical without stored zeros."""
+    """Return a digest of each row; `rows` must be canonical and without stored zeros."""
     columns, values = rows.indices.astype(np.int64).tobytes(), rows.data.astype(np.float64).tobytes()
     ends = (8 * rows.indptr.astype(np.int64)).tolist()
     digest = [
@@ -36,7 +36,7 @@ def digests(rows: csr_array) -> npt.NDArray[np.bytes_]:
 
 
 def shares(digest: npt.NDArray[np.bytes_]) -> FloatArray:
-    """Return each digest as a number from 0 to 1, uniform over distinct documents."""
+    """Convert digests to numbers from 0 to 1, uniform over distinct documents."""
     return np.asarray(digest.view(">u8") / 2.0**64, np.float64)
 
 
@@ -59,7 +59,7 @@ def smallest(
     Returns
     -------
     rows, labels, weight
-        In the order of the digests: independent of the input order, to the byte.
+        The sample in the order of the digests, independent of the input order to the byte.
     """
     bound = LARGEST if bound is None else bound
     marked = labels[:, None] if isinstance(labels, np.ndarray) and labels.ndim == 1 else labels
@@ -86,6 +86,6 @@ def _whole_rows(labels: Any) -> csr_array:
 
 
 def joined(a: tuple[csr_array, Any, FloatArray], b: tuple[csr_array, Any, FloatArray], bound: int) -> Any:
-    """Return the sample of the union of two samples' documents."""
+    """Return the sample of the union of two samples."""
     labels = np.concatenate([a[1], b[1]]) if isinstance(a[1], np.ndarray) else csr_array(vstack([a[1], b[1]]))
     return smallest(csr_array(vstack([a[0], b[0]], format="csr")), labels, np.concatenate([a[2], b[2]]), bound)

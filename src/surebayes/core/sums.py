@@ -23,7 +23,7 @@ FRACTION_BITS = 40
 """Real numbers are stored as multiples of 2**-40, which leaves room for sums up to 8 million."""
 
 DENSE_BYTES = 1 << 28
-"""The size up to which a table is a dense array; a larger one is sparse if that is smaller."""
+"""Maximum size in bytes of a table that is always dense; a larger table is sparse if that is smaller."""
 
 _FRACTION = (1 << FRACTION_BITS) - 1
 
@@ -34,7 +34,7 @@ class SumOverflow(OverflowError):
     def __init__(self, row: int) -> None:
         super().__init__(
             f"The sums of row {row} would exceed 2**63 units. Real-valued sums hold up to 2**23: "
-            "use whole-number counts, a norm, or smaller values."
+            "use integer counts, a norm, or smaller values."
         )
         self.row = row
 
@@ -94,11 +94,11 @@ class ExactSums:
         return np.asarray(sums * 2.0**-self.bits, np.float64)
 
     def plus(self, other: ExactSums, in_place: bool = False) -> ExactSums:
-        """Add another table; OverflowError, with nothing changed, if a sum would not fit."""
+        """Return the sum of both tables; raise OverflowError, with nothing changed, if a sum doesn't fit."""
         return canonical_sums(_combine(*in_one_unit(self, other), 1, in_place))
 
     def minus(self, other: ExactSums, in_place: bool = False) -> ExactSums:
-        """Subtract another table; ValueError, with nothing changed, if a sum would become negative."""
+        """Return the difference of both tables; raise ValueError, with nothing changed, if a sum becomes negative."""
         return canonical_sums(_combine(*in_one_unit(self, other), -1, in_place))
 
     def widened(self, columns: int) -> ExactSums:

@@ -1,6 +1,6 @@
-"""Term weights: all weightings of the papers, from sums and rates.
+"""Term weights: all weighting functions of the papers.
 
-Functions of presence take a `Contingency`; functions of class-conditional document shares take a and b, the shares
+Functions of presence take a `Contingency`. Functions of class-conditional document shares take a and b, the shares
 inside and outside a class.
 """
 
@@ -125,7 +125,7 @@ def factors(weight: str | tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 def is_supervised(weight: str | tuple[str, ...] | None) -> bool:
-    """Whether the weight depends on labels."""
+    """Return whether the weight depends on labels."""
     return any(part not in UNSUPERVISED for part in factors(weight))
 
 

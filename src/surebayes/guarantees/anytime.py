@@ -1,4 +1,4 @@
-"""Certificates without a fixed sample size: valid after every document, at every threshold, with optional stopping.
+"""Certificates without a fixed sample size, valid after every document, at every threshold, with optional stopping.
 
 For a fixed model and threshold, false alarms among independent known negatives are coin tosses. Bet against the claim
 "the rate is at least r" with the likelihood ratios of smaller rates p, mixed over p:
@@ -30,11 +30,11 @@ from surebayes.errors import NotEnoughNegatives, NotEnoughPositives, TooFewDocum
 from surebayes.guarantees.document_names import new_names, numbers_of
 
 _SPARE, _DEVIATIONS = 100, 10
-"""Scores kept beyond the expected number above the threshold: a constant plus this many standard deviations."""
+"""Number of scores to keep beyond the expected number above the threshold: a constant, plus standard deviations."""
 _MANY = 100
 """Minimum batch size for which sorting is faster than inserting each score."""
 _CHUNK = 256
-"""Moments of a certificate that are computed at a time."""
+"""Number of moments to compute at a time."""
 
 
 def log_evidence(n: int, k: int, rate: float) -> float:
@@ -60,7 +60,7 @@ class _Moments:
     """The smallest n that allows 0, 1, 2, ... negatives above a certified threshold."""
 
     def __init__(self, rate: float, confidence: float) -> None:
-        self.rate, self.enough = rate, -math.log1p(-confidence)
+        self.rate, self.needed = rate, -math.log1p(-confidence)
         self._known: NDArray[np.int64] = np.zeros(0, np.int64)
 
     def first(self, allowed: int) -> int:
@@ -73,11 +73,11 @@ class _Moments:
         k = np.arange(len(self._known), len(self._known) + _CHUNK)
         low, step = k.astype(np.int64), np.ceil((k + 10) / self.rate).astype(np.int64)
         high = low + step
-        while (short := _log_evidence(high, k, self.rate) < self.enough).any():
+        while (short := _log_evidence(high, k, self.rate) < self.needed).any():
             high = np.where(short, 2 * high, high)
         while (high - low > 1).any():
             middle = (low + high) // 2
-            short = _log_evidence(middle, k, self.rate) < self.enough
+            short = _log_evidence(middle, k, self.rate) < self.needed
             low, high = np.where(short, middle, low), np.where(short, high, middle)
         self._known = np.append(self._known, high)
 
@@ -88,10 +88,11 @@ def _moments(rate: float, confidence: float) -> _Moments:
 
 
 class AnytimeCertificate:
-    r"""A threshold whose false-alarm rate is certified for all times at once, from the scores of known negatives.
+    r"""A threshold with a certificate of its false-alarm rate at all times, from the scores of known negatives.
 
-    Look after every document, stop when the threshold is low enough, continue later: with probability `confidence`, no
-    threshold that was ever certified has a rate above `rate`. This holds for independent negatives and one fixed model.
+    You may inspect it after every document, stop when the threshold is low enough, and continue later. With probability
+    `confidence`, no threshold that was ever certified has a rate above `rate`, if the negatives are independent and the
+    model is fixed.
 
     Parameters
     ----------
@@ -145,18 +146,18 @@ class AnytimeCertificate:
         self._above = 0  # scores above the threshold: it never rises, so a count suffices
         self._near = array("d")  # the highest scores at or below the threshold, ascending
         self._dropped = -math.inf  # the highest dropped score
-        self._told: set[int] = set()  # of named documents
+        self._named: set[int] = set()  # hashes of named documents
         self._next = self._moments.first(0)
 
     def add(self, scores: ArrayLike, *, ids: Any = None, model: str | None = None) -> Self:
-        """Add the scores of known negatives in order of arrival; batching makes no difference.
+        """Add the scores of known negatives in order of arrival, in batches of any size.
 
         Parameters
         ----------
         scores : float or array-like of shape (n,)
             Scores without NaN.
         ids : str, or sequence of str, optional
-            Names of the documents: a repeated name does not count again.
+            Names of the documents; a repeated name does not count again.
         model : str, optional
             Name of the model that produced the scores. A certificate belongs to one model: once it is named, scores of
             any other are rejected.
@@ -180,13 +181,13 @@ class AnytimeCertificate:
             )
         if ids is not None:
             numbers = numbers_of(ids, len(values))
-            values = values[new_names(self._told, numbers)]
-            self._told.update(numbers)
+            values = values[new_names(self._named, numbers)]
+            self._named.update(numbers)
         self.model = self.model if model is None else model
-        while self.n + len(values) >= self._next:  # one more may be above: only then can the threshold fall
-            upto = self._next - self.n
-            self._take(values[:upto])
-            values = values[upto:]
+        while self.n + len(values) >= self._next:  # at these moments one more score may lie above the threshold
+            count = self._next - self.n
+            self._take(values[:count])
+            values = values[count:]
             self._certify()
         self._take(values)
         return self
@@ -213,24 +214,24 @@ class AnytimeCertificate:
             "rate": self.rate, "confidence": self.confidence, "n": self.n, "model": self.model,
             "threshold": None if self.threshold == math.inf else _in_json(self.threshold),
             "above": self._above, "top": [_in_json(score) for score in reversed(self._near)],
-            "dropped": None if self._dropped == -math.inf else _in_json(self._dropped), "told": sorted(self._told),
+            "dropped": None if self._dropped == -math.inf else _in_json(self._dropped), "told": sorted(self._named),
         }  # fmt: skip
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
         """Restore the state from :meth:`to_dict`."""
-        made = cls(state["rate"], state["confidence"])
-        made.n, made.model = int(state["n"]), state.get("model")
-        made.threshold = math.inf if state["threshold"] is None else float(state["threshold"])
+        restored = cls(state["rate"], state["confidence"])
+        restored.n, restored.model = int(state["n"]), state.get("model")
+        restored.threshold = math.inf if state["threshold"] is None else float(state["threshold"])
         # earlier releases also stored the scores above the threshold
         top = [float(score) for score in reversed(state["top"])]
-        made._near = array("d", [score for score in top if score <= made.threshold])
-        made._above = int(state.get("above", 0)) + len(top) - len(made._near)
-        made._dropped = -math.inf if state["dropped"] is None else float(state["dropped"])
-        made._told = set(state.get("told", ()))
-        made.allowed = _allowed(made.n, made.rate, made._moments.enough)
-        made._next = made._moments.first(made.allowed + 1)
-        return made
+        restored._near = array("d", [score for score in top if score <= restored.threshold])
+        restored._above = int(state.get("above", 0)) + len(top) - len(restored._near)
+        restored._dropped = -math.inf if state["dropped"] is None else float(state["dropped"])
+        restored._named = set(state.get("told", ()))
+        restored.allowed = _allowed(restored.n, restored.rate, restored._moments.needed)
+        restored._next = restored._moments.first(restored.allowed + 1)
+        return restored
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AnytimeCertificate) and self.to_dict() == other.to_dict()
@@ -283,16 +284,16 @@ class AnytimeCertificate:
 
 
 def _in_json(score: float) -> float | str:
-    """Return a score as JSON knows it: infinite ones by name."""
+    """Return a score as a JSON value, with infinite scores as strings."""
     return score if math.isfinite(score) else str(score)
 
 
-def _allowed(n: int, rate: float, enough: float) -> int:
-    """Return the largest k with log E(n, k) >= `enough`; -1 if there is none."""
+def _allowed(n: int, rate: float, needed: float) -> int:
+    """Return the largest k with log E(n, k) >= `needed`; -1 if there is none."""
     low, high = -1, math.ceil(rate * n) + 1  # at the rate itself the evidence is below 1
     while high - low > 1:
         middle = (low + high) // 2
-        if log_evidence(n, middle, rate) >= enough:
+        if log_evidence(n, middle, rate) >= needed:
             low = middle
         else:
             high = middle
@@ -305,7 +306,7 @@ def _allowed(n: int, rate: float, enough: float) -> int:
 def anytime_threshold(scores: ArrayLike, max_fpr: float, confidence: float) -> tuple[float, int]:
     """Return the lowest threshold certified while reading the negatives' scores, and the number allowed above it.
 
-    NotEnoughNegatives if there are too few for the first certificate.
+    Raise NotEnoughNegatives if there are too few scores for the first certificate.
 
     Examples
     --------
@@ -346,12 +347,12 @@ def anytime_rate(n: int, confidence: float) -> float | None:
     >>> anytime_rate(3787, 0.95), anytime_rate(100, 0.95), anytime_rate(0, 0.95)
     (0.001, 0.0372, None)
     """
-    enough, low, high = -math.log1p(-confidence), -30.0, math.log(0.999)  # of the natural logarithm of the rate
-    if log_evidence(n, 0, 0.999) < enough:
+    needed, low, high = -math.log1p(-confidence), -30.0, math.log(0.999)  # bounds of the logarithm of the rate
+    if log_evidence(n, 0, 0.999) < needed:
         return None
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if log_evidence(n, 0, math.exp(middle)) >= enough else (middle, high)
+        low, high = (low, middle) if log_evidence(n, 0, math.exp(middle)) >= needed else (middle, high)
     digits = 2 - math.floor(high / math.log(10))
     rounded = math.ceil(math.exp(high) * 10**digits - 1e-9) / 10**digits
-    return rounded if rounded < 1 and log_evidence(n, 0, rounded) >= enough else None
+    return rounded if rounded < 1 and log_evidence(n, 0, rounded) >= needed else None

@@ -1,17 +1,17 @@
 """A budget of false alarms: a bound that holds for any stream.
 
-A certificate is about documents like the held-out documents, and documents change. A budget makes another kind of
-promise. It keeps a debt: every false alarm costs 1, every document known to be negative pays back `rate`, down to 0.
-Nothing is flagged while one more alarm would raise the debt above `burst`. Then **any** stretch of n known negatives
-contains at most burst + rate n alarms, under drift, attack or a wrong calibration:
+A certificate only holds for documents like the held-out ones, and documents change. A budget makes a different promise
+with a debt: every false alarm costs 1, and every known negative pays back `rate`, down to 0. Nothing is flagged while
+one more alarm would raise the debt above `burst`. Hence **any** n consecutive known negatives contain at most
+burst + rate n alarms, even under drift, attack or a wrong calibration:
 
-    the debt never exceeds the burst, starts the stretch at 0 or above, and falls by at most `rate` per document;
+    the debt never exceeds the burst, is never negative, and falls by at most `rate` per document;
     so alarms - rate n <= debt at the end - debt at the start <= burst.
 
-Alarms count once their correct labels are known. Alarms *in flight*, still unlabelled when a document is judged, can
-raise the debt above the burst by one each; the debt isn't capped there, and the bound grows by exactly their number.
+Alarms count when their correct labels become known. Each alarm *in flight*, still unlabelled when a document is judged,
+can raise the debt above the burst by one. The debt isn't capped, and the bound grows by the number of these alarms.
 
-Everything is counted in integer units of 2^-40, so sums are exact. The module needs only the standard library, because
+Debts are integers in units of 2^-40, so that sums are exact. The module needs only the standard library, because
 `surebayes filter` imports it.
 """
 
@@ -24,7 +24,7 @@ from numbers import Real
 from typing import Any
 
 UNITS_OF_ONE = 1 << 40
-"""Units that an alarm costs; rates are rounded down to whole units."""
+"""Units per alarm; rates are rounded down to integer units."""
 LIFTED_SHARE, LIFTED_POWER = 0.4, 1.5
 """The lift of the threshold by debt, see `lifted`. Chosen on SpamAssassin and Enron-Spam in chronological order: a
 threshold that stays flat until the burst is spent keeps the same bound with a recall of .69 to .85, this one with .83
@@ -33,20 +33,20 @@ to .98. On harder streams more lift is better (`benchmarks/choose_lift.py`); doc
 
 @dataclass(frozen=True)
 class AlarmBound:
-    """The promise of a budget at one moment, and its current use.
+    """The promise of a budget and its use at one moment.
 
     Attributes
     ----------
     rate, burst : float
         At most ``burst + rate * n`` alarms in any n known negatives.
     debt : float
-        What earlier alarms still cost.
+        The remaining cost of earlier alarms.
     left : int
-        Alarms before the budget is spent and the filter mute.
+        Number of alarms until the budget is spent and the filter is mute.
     alarms, negatives : int
-        Totals so far.
+        Total numbers so far.
     in_flight : int
-        Positive answers without a known label yet.
+        Number of alarms without a correct label so far.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def percent(share: float) -> str:
 
 
 def between(lower: float, upper: float, digits: int = 2) -> str:
-    """Format two bounds in percent, the lower one rounded down, the upper one up.
+    """Format two bounds in percent, rounding the lower bound down and the upper bound up.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Certificates: the promises of a threshold, and their assumptions.
+"""Certificates: the promises of a threshold and their assumptions.
 
-A certificate is a plain object that any program can show, store as JSON and read back. It contains its promises and the
-assumption of each:
+A certificate is a plain object that can be printed, stored as JSON and restored. It contains promises and the
+assumption of each, for example:
 
 - "at most 0.1% of negatives like these, confidence 95%": exact for documents drawn like the held-out documents;
 - "prequential: measured, not guaranteed": from scores that documents got before their labels were known;
@@ -32,60 +32,61 @@ UNRECOGNISED = "unknown: measured, not guaranteed (learnt documents can't be dis
 PREQUENTIAL = "prequential: measured, not guaranteed (each score is from before its row was learnt)"
 
 HOLDS, MEASURED, RENEWED, REVOKED = STATES = ("holds", "measured, not guaranteed", "being renewed", "revoked")
-"""States of a promise: on the page, in `doctor` and `status`, in JSON and headers."""
+"""States of a promise, as shown on the page, by `doctor` and `status`, in JSON and in header fields."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """The promise of a threshold, and its evidence.
+    """The promise of a threshold and its evidence.
 
     Attributes
     ----------
     threshold : float
         Scores strictly above it are positive.
     goal : {"max_fpr", "min_recall", "min_precision", "budget"}
-        The promise that determined the threshold; "budget" if only a budget of alarms backs it.
+        The promise that determined the threshold; "budget" if there is only a budget of alarms.
     max_fpr, min_recall, min_precision : float or None
         The requested limits.
     confidence : float
-        Each promise holds with at least this probability over the draw of the calibration rows.
+        Minimum probability that a promise holds, over the draw of the calibration rows.
     n_negatives, n_positives : int
-        Independent calibration rows of each class; copies and groups count once.
+        Numbers of independent calibration rows; copies and groups count once.
     allowed : int
-        The number of them allowed on the wrong side of the threshold: negatives above it for "max_fpr", positives not
-        above it for "min_recall", negatives above it for "min_precision".
+        The number of calibration rows allowed on the wrong side of the threshold: positives not above it for
+        "min_recall", negatives above it otherwise.
     recall : float
         Share of the calibration positives above the threshold.
     recall_interval : (float, float)
-        Its exact interval, see `interval_confidence`.
+        The exact interval of the recall; see `interval_confidence`.
     positive_share : float
-        Share of positives among the calibration rows; the promise of a precision holds for this share.
+        Share of positives among the calibration rows; a promised precision holds for this share.
     assumption : str
-        Assumption of the promise: "exact: ..."; "approximate: ..." or "prequential: ..." for measurements without one.
+        Assumption of the promise, "exact: ...", or a note such as "approximate: ..." or "prequential: ..." if the rate
+        was only measured.
     first, last : str, float, int or None
         The range of `order` in the calibration rows.
     model : str or None
-        The calibrated model; the certificate is void for any other.
+        The name of the calibrated model; the certificate is invalid for other models.
     pos_label, neg_label : str, float, int or None
         The class with limited false alarms, and the class protected from them; `neg_label` is None if several classes
         are protected.
     lower_threshold : float or None
-        With a limit on false positives *and* a minimum recall: scores up to this are negative, scores between the two
+        The second threshold if both max_fpr and min_recall are set: lower scores are negative, scores between the two
         thresholds are unsure.
     stale : bool
-        Not valid for the current model, or revoked; `reason` explains it.
+        Whether it is invalid for the current model, or revoked; `reason` explains it.
     renewed : str or None
-        The time of renewal, if it is scheduled: then the certificate is stale but not revoked.
+        The time of a scheduled renewal; the certificate is then stale but not revoked.
     mislabelled : (int, int)
-        The promise allows for this many positives among the calibration negatives, and this many missing negatives.
+        The label errors that the promise allows for: positives among the calibration negatives, and missing negatives.
     budget : AlarmBound or None
-        The bound that holds for any stream, if a budget is on.
+        The bound of the budget, if there is one.
     renewal : int
         The position in a series of renewals, from 1; 0 for a single certificate.
     series_confidence : float or None
-        The confidence with which all certificates of the series hold at once; `confidence` is this one's share.
+        The joint confidence of all certificates of the series; `confidence` is that of this certificate.
     dependent : (int, int)
-        Further calibration rows of each class that did not count: copies, or members of the same group.
+        Numbers of calibration rows of each class that did not count: copies, or further members of a group.
 
     Examples
     --------

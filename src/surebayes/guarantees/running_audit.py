@@ -1,6 +1,6 @@
 """Running audit: bounds on the true false-alarm rate so far, valid at all times, through learning and drift.
 
-Each known negative was judged by the model and threshold of its time, which depend only on the past. With p_i the
+Each known negative was judged with the model and threshold at that time, which depend only on the past. With p_i the
 conditional rate at document i and k the alarms among n documents, for any fixed number l
 
     exp(l k) / prod(1 + p_i (e^l - 1))
@@ -26,14 +26,14 @@ from surebayes.guarantees.document_names import new_names, numbers_of
 Mixture = tuple[np.ndarray, np.ndarray]
 
 _UPPER_SHARE = 0.9
-"""The share of delta spent on the upper bound, the one that people act on."""
+"""The share of delta spent on the upper bound, which matters more in practice."""
 _TAIL = np.geomspace(0.003, 0.3, 16)
 _UPPER = (
     -np.concatenate([_TAIL, [0.15, 0.5, 1.0, 8.0]]),
     np.log(np.concatenate([np.full(len(_TAIL), 0.02 / len(_TAIL)), [0.03, 0.11, 0.8, 0.04]])),
 )
-"""Values of l for the upper bound, and the logarithms of their weights: 1 suits 2 to 20 alarms, 8 none at all, .5 a few
-dozen, .15 hundreds and the tail thousands and more."""
+"""Values of l for the upper bound, and the logarithms of their weights. The value 8 is best without alarms, 1 for 2 to
+20 alarms, .5 for a few dozen, .15 for hundreds, and the tail for thousands and more."""
 _EXPONENTS = np.geomspace(0.003, 3, 40)
 _LOWER = _EXPONENTS, np.full(len(_EXPONENTS), -math.log(len(_EXPONENTS)))
 """The same for the lower bound, with equal weights: small values suit many alarms, large ones few."""
@@ -68,7 +68,7 @@ class AlarmAudit:
         self.confidence = fraction(confidence, "confidence", zero=False, one=False)
         self.n = 0
         self.alarms = 0
-        self._told: dict[int, bool] = {}  # documents that were named, and whether they were alarms
+        self._named: dict[int, bool] = {}  # hashes of named documents, and whether they were alarms
 
     @classmethod
     def of_counts(cls, n: int, alarms: int, confidence: float = 0.95) -> Self:
@@ -86,11 +86,11 @@ class AlarmAudit:
         >>> AlarmAudit.of_counts(3000, 0) == AlarmAudit().add([False] * 3000)
         True
         """
-        made = cls(confidence)
-        made.n, made.alarms = operator.index(n), operator.index(alarms)
-        if not 0 <= made.alarms <= made.n:
-            raise ValueError(f"There must be from 0 to n alarms. Got {alarms!r} of {n!r}.")
-        return made
+        audit = cls(confidence)
+        audit.n, audit.alarms = operator.index(n), operator.index(alarms)
+        if not 0 <= audit.alarms <= audit.n:
+            raise ValueError(f"alarms must be from 0 to n. Got {alarms!r} of {n!r}.")
+        return audit
 
     def add(self, alarms: ArrayLike, *, ids: Any = None) -> Self:
         """Add known negatives, flagged or not by their verdicts at the time.
@@ -100,7 +100,7 @@ class AlarmAudit:
         alarms : bool or array-like of bool, shape (n,)
             True (or 1) for a false alarm.
         ids : str, or sequence of str, optional
-            Names of the documents: a repeated name does not count again. Eight bytes of each are stored.
+            Names of the documents; a repeated name does not count again. Eight bytes per name are stored.
 
         Returns
         -------
@@ -112,16 +112,16 @@ class AlarmAudit:
             return self
         flags = np.atleast_1d(np.asarray(alarms))
         if flags.ndim != 1:
-            raise ValueError(f"alarms must be a truth value or a vector of them. Got shape {flags.shape}.")
+            raise ValueError(f"alarms must be a boolean or a vector of booleans. Got shape {flags.shape}.")
         if flags.dtype.kind != "b":
-            strange = [flag for flag in flags.tolist() if flag not in (0, 1)]
-            if strange:
-                raise ValueError(f"alarms must be true (or 1) and false (or 0). Got {strange[0]!r}.")
+            invalid = [flag for flag in flags.tolist() if flag not in (0, 1)]
+            if invalid:
+                raise ValueError(f"alarms must be booleans, 0 or 1. Got {invalid[0]!r}.")
         if ids is not None:
             numbers = numbers_of(ids, len(flags))
-            new = new_names(self._told, numbers)
+            new = new_names(self._named, numbers)
             flags = flags[new]
-            self._told.update((number, bool(flag)) for number, flag in zip(np.array(numbers, object)[new], flags))
+            self._named.update((number, bool(flag)) for number, flag in zip(np.array(numbers, object)[new], flags))
         self.n += len(flags)
         self.alarms += sum(map(int, flags.tolist())) if flags.dtype.kind == "O" else int(flags.sum())
         return self
@@ -134,9 +134,9 @@ class AlarmAudit:
         """
         if other.confidence != self.confidence:
             raise ValueError(f"Audits of confidence {self.confidence} and {other.confidence} can't be merged.")
-        twice = [flag for number, flag in other._told.items() if number in self._told]
+        twice = [flag for number, flag in other._named.items() if number in self._named]
         self.n, self.alarms = self.n + other.n - len(twice), self.alarms + other.alarms - sum(twice)
-        self._told = {**other._told, **self._told}
+        self._named = {**other._named, **self._named}
         return self
 
     @property
@@ -163,15 +163,15 @@ class AlarmAudit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON values."""
-        told = {"told": [[number, flag] for number, flag in sorted(self._told.items())]} if self._told else {}
-        return {"confidence": self.confidence, "n": self.n, "alarms": self.alarms, **told}
+        named = {"told": [[number, flag] for number, flag in sorted(self._named.items())]} if self._named else {}
+        return {"confidence": self.confidence, "n": self.n, "alarms": self.alarms, **named}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
         """Restore an audit from :meth:`to_dict`."""
-        made = cls.of_counts(state["n"], state["alarms"], state["confidence"])
-        made._told = {int(number): bool(flag) for number, flag in state.get("told", ())}
-        return made
+        audit = cls.of_counts(state["n"], state["alarms"], state["confidence"])
+        audit._named = {int(number): bool(flag) for number, flag in state.get("told", ())}
+        return audit
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AlarmAudit) and self.to_dict() == other.to_dict()
@@ -182,13 +182,13 @@ class AlarmAudit:
         return f"AlarmAudit(confidence={self.confidence}, n={self.n}, alarms={self.alarms})"
 
     def _bound(self, inside: float, outside: float, mixture: Mixture, share: float) -> float:
-        """Return the first mean rate that the mixture excludes, searching from a plausible towards an extreme one."""
-        enough = -math.log(share * (1 - self.confidence))
-        if log_mixture(self.n, self.alarms, outside, mixture) < enough:
+        """Return the first mean rate that the mixture excludes, by bisection between `inside` and `outside`."""
+        needed = -math.log(share * (1 - self.confidence))
+        if log_mixture(self.n, self.alarms, outside, mixture) < needed:
             return outside
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2
-            if log_mixture(self.n, self.alarms, middle, mixture) >= enough:
+            if log_mixture(self.n, self.alarms, middle, mixture) >= needed:
                 outside = middle
             else:
                 inside = middle
