@@ -28,7 +28,7 @@ def test_argmax_never_predicts_an_impossible_class(seed, classes, rows):
 
 
 def test_argmax_refuses():
-    with pytest.raises(ValueError, match="no class may be predicted"):
+    with pytest.raises(ValueError, match="no class is allowed"):
         decide.predict_argmax([[1.0, 2.0]], [False, False])
     with pytest.raises(ValueError, match="one column for each of the 3 classes"):
         decide.predict_argmax([[1.0, 2.0]], [True, False, True])

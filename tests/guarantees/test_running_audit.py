@@ -157,7 +157,7 @@ def test_a_million_documents_take_little_time_and_memory():
 
 @pytest.mark.parametrize(("n", "alarms"), [(3, 4), (3, -1), (-1, 0)])
 def test_counts_that_can_not_be(n, alarms):
-    with pytest.raises(ValueError, match="There must be from 0 to n alarms"):
+    with pytest.raises(ValueError, match="alarms must be from 0 to n"):
         sb.AlarmAudit.of_counts(n, alarms)
 
 
