@@ -1,8 +1,8 @@
 """A budget of false alarms: a bound that holds for any stream.
 
-A certificate only holds for documents like the held-out ones, and documents change. A budget makes a different promise
-with a debt: every false alarm costs 1, and every known negative pays back `rate`, down to 0. Nothing is flagged while
-one more alarm would raise the debt above `burst`. Hence **any** n consecutive known negatives contain at most
+A certificate only holds for documents like the held-out documents, and documents change. A budget makes a different
+promise with a debt: every false alarm costs 1, and every known negative pays back `rate`, down to 0. Nothing is flagged
+while one more alarm would raise the debt above `burst`. Hence **any** n consecutive known negatives contain at most
 burst + rate n alarms, even under drift, attack or a wrong calibration:
 
     the debt never exceeds the burst, is never negative, and falls by at most `rate` per document;
