@@ -12,8 +12,9 @@ from surebayes._store_errors import BadModel
 from surebayes.filter.model import NO_TERMS
 from surebayes.filter.quick.filter_mail import verdict_fields
 from surebayes.kernels import ints
-from surebayes.pool.coverage import FEWEST, GROWTH, MOST, kept, sampled
-from surebayes.pool.engine import Engine, coverage_of, p_value
+from surebayes.pool.coverage import FEWEST, GROWTH, MOST, kept, record, sampled
+from surebayes.pool.engine import Engine
+from surebayes.pool.novelty import coverage_of, novelty_of, p_value
 from surebayes.pool.specs import views_of
 
 UNKNOWN = b"Subject: zyxwv\n\nqqqqwert plokij mnbvcx\n"
@@ -43,6 +44,42 @@ def test_p_values_of_documents_like_the_known_ones_are_valid():
     for level in (0.01, 0.05, 0.2):
         assert np.mean(np.array(found) <= level) <= level + 3 * np.sqrt(level / 300)
     assert np.mean(np.array(found) <= 0.2) > 0.1  # and they say something
+
+
+def exact_p(known, new):
+    """Recompute the p-value of a document's shares by view from those of known ones."""
+    views = range(known.shape[1])
+    product = np.prod([(1 + (known[:, v] >= new[v]).sum()) / (len(known) + 1) for v in views])
+    products = np.array([np.prod([(known[:, v] >= shares[v]).mean() for v in views]) for shares in known])
+    return (1 + (products <= product * (1 + 1e-12)).sum()) / (len(known) + 1)
+
+
+@pytest.mark.parametrize("n", [FEWEST, 59, 200])
+def test_a_p_value_of_several_views_is_the_exact_one_or_near_it(n):
+    """Apart from the ranks between two that are kept; the product sums up both views."""
+    random = np.random.default_rng(n)
+    known = random.integers(0, 40, (n, 2)) / 40
+    coverage = record(known.tolist())
+    assert coverage_of(coverage) is coverage
+    for _ in range(200):
+        new = random.integers(0, 44, 2) / 44
+        found = novelty_of(coverage, ["words", "raw 4"], new.tolist())
+        exact = exact_p(known, new)
+        assert exact / GROWTH - 1.5 / (n + 1) <= found.p <= min(exact * GROWTH**2 + 1.5 / (n + 1), 1) + 1e-12
+    assert novelty_of(coverage, ["words", "raw 4"], [1.0, 1.0]).p == 1 / (n + 1)
+    assert novelty_of(coverage, ["words", "raw 4"], [0.0, 0.0]).p == 1.0
+
+
+def test_p_values_of_several_views_are_valid():
+    random, found = np.random.default_rng(2), []
+    for _ in range(300):
+        shares = random.beta(2, 5, (241, 2))
+        shares[:, 1] = (shares[:, 0] + shares[:, 1]) / 2  # views of one document are alike
+        found.append(novelty_of(record(shares[:240].tolist()), "ab", shares[240]).p)
+    for level in (0.01, 0.05, 0.2):
+        assert np.mean(np.array(found) <= level) <= level + 3 * np.sqrt(level / 300)
+    assert np.mean(np.array(found) <= 0.05) > 0.01
+    assert np.mean(np.array(found) <= 0.2) > 0.1
 
 
 def words_left_out(texts, which):
@@ -78,11 +115,17 @@ def test_documents_are_sampled_evenly():
     assert set(np.diff(many).tolist()) == {8}
 
 
+RANKS = [[20, 0.0], [1, 0.5], [20, 0.0]]
+OF_VIEWS = {"ranks": [RANKS, RANKS], "together": RANKS}
+
+
 @pytest.mark.parametrize(
     "value",
     [7, [], [[20, 0.0]], [[20, 0.0], [1, 2.0]], [[20, 0.0], [1, 0.5], [2, 0.6]], [[20, 0.0], [21, 0.5]],
      [[20, 0.0], [1, float("nan")]], [[20.0, 0.0], [1, 0.5]], [[20, 0.0], [2, 0.5], [1, 0.4]], [[20, 0.0], ["1", 0.5]],
-     [[20, 0.0]] * 201, [[True, 0.0], [1, 0.5]]],
+     [[20, 0.0]] * 201, [[True, 0.0], [1, 0.5]], {"ranks": [RANKS]}, {**OF_VIEWS, "more": 1},
+     {**OF_VIEWS, "ranks": []}, {**OF_VIEWS, "ranks": [[]]}, {**OF_VIEWS, "ranks": [RANKS, 7]},
+     {**OF_VIEWS, "ranks": "ab"}, {**OF_VIEWS, "ranks": [RANKS] * 101}, {**OF_VIEWS, "together": None}],
 )  # fmt: skip
 def test_a_damaged_record_is_refused(value):
     with pytest.raises(BadModel):
@@ -122,7 +165,7 @@ def test_a_filter_keeps_its_record_through_files_journal_and_tuning(trained, tmp
         assert copy._session.fresh_state().engine.coverage == record
         copy.retune()
         again = copy._session.fresh_state().engine.coverage
-        assert again[0] == record[0]
+        assert again["together"][0] == record["together"][0]
         assert copy.judge(UNKNOWN).novelty < 0.05
 
 
@@ -133,6 +176,46 @@ def test_header_json_and_library_agree(trained):
             fields = dict(verdict_fields(str(folder), raw, None)[0])
             assert fields[b"X-Surebayes-Novelty"] == b"%.4f" % mine.judge(raw, remember=False).novelty
     assert b"X-Surebayes-Novelty" not in dict(verdict_fields(str(folder), b"", None)[0])
+
+
+def test_new_addresses_are_novel_in_the_source_and_new_words_in_the_text(trained):
+    folder, raws, _ = trained
+    with sb.Filter.open(folder) as mine:
+        head, body = raws[0].split(b"\n\n", 1)
+        strange = bytes(np.random.default_rng(0).integers(0x21, 0x7F, 2000).tolist())
+        addressed = mine.judge(b"X-Track: " + strange + b"\n" + head + b"\n\n" + body)
+        assert addressed.novelty_by_view["raw 4"] < 0.05 < addressed.novelty_by_view["words"]
+        assert addressed.to_dict()["novelty_by_view"] == addressed.novelty_by_view
+        assert list(addressed.novelty_by_view) == ["words", "raw 4"]
+        worded = mine.judge(head + b"\n\n" + b" ".join(b"qw%dzx" % k for k in range(60)))
+        assert worded.novelty_by_view["words"] < 0.05
+        assert worded.novelty < 0.05
+
+
+def test_shares_come_from_the_opinions_of_a_verdict_or_from_lookups(trained):
+    folder, raws, _ = trained
+    with sb.Filter.open(folder) as mine:
+        engine = mine._session.fresh_state().pool
+        rows = engine.cut([*raws[:40], UNKNOWN, b"", raws[0] + b"zzyzx " * 9])
+        opinions = engine.opinions(rows)
+        looked_up = [engine.novelty(rows, d) for d in range(43)]
+        assert [engine.novelty(rows, d, opinions) for d in range(43)] == looked_up
+        assert looked_up[41] is None
+        assert len({novelty.p for novelty in looked_up if novelty}) > 5
+
+
+def test_a_record_of_words_alone_is_used_as_it_is(trained):
+    """Filters of earlier versions have one; it is replaced by the next training."""
+    folder, raws, _ = trained
+    with sb.Filter.open(folder) as mine:
+        engine = mine._session.fresh_state().pool
+        rows = engine.cut([raws[0], UNKNOWN])
+        now, engine.coverage = engine.coverage, [[30, 0.0], [1, 0.5], [30, 0.0]]
+        assert [engine.novelty(rows, d).by_view for d in (0, 1)] == [{"words": 1.0}, {"words": 1 / 31}]
+        engine.coverage = {"ranks": [RANKS] * 3, "together": RANKS}
+        with pytest.raises(BadModel, match="views that it doesn't have"):
+            engine.novelty(rows)
+        engine.coverage = now
 
 
 def test_a_filter_without_a_record_says_nothing(tmp_path):

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from surebayes.filter.verdicts.search import Found
     from surebayes.guarantees.certificate import Certificate, Certificates
     from surebayes.pool.explanation import Explained
+    from surebayes.pool.novelty import Novelty
 
 __all__ = ["Filter", "Verdict"]
 
@@ -323,12 +324,14 @@ class Filter:
                     model.count(1)
                 read = model.engine.read(document)
                 features = Features(read, model.engine.rows([read]))
-                scores = model.engine.scores(features.rows)
+                features.opinions = model.engine.opinions(features.rows)
+                scores = model.engine.weighed(features.opinions)
             else:
                 state = session.fresh_state()
                 features = self._see(document, state)
                 model, scores = state.model, state.scored(features).scores
-            model, novelty = model.of(features.rows), model.engine.novelty(features.rows)
+            novelty = model.engine.novelty(features.rows, 0, features.opinions)
+            model = model.of(features.rows)
         decision, budgets = self._recorder.decide(model, scores, features, remember, person)
         return self._verdict(model, decision, features, budgets, novelty)
 
@@ -338,7 +341,7 @@ class Filter:
         decision: tuple[str, float, float, float],
         features: Features,
         budgets: dict[str, InForce],
-        novelty: float | None,
+        novelty: Novelty | None,
     ) -> Verdict:
         label, score, threshold, probability = decision
 
@@ -408,7 +411,7 @@ class Filter:
         with mine._session.mutex:
             state = mine._session.fresh_state()
             model, scores = state.model.of(features.rows), state.scored(features).scores
-            novelty = model.engine.novelty(features.rows)
+            novelty = model.engine.novelty(features.rows, 0, features.opinions)
         decision, budgets = mine._recorder.decide(model, scores, features, False, None)
         return mine._verdict(model, decision, features, budgets, novelty)
 

@@ -96,7 +96,7 @@ class Scoring(Record):
         Thresholds by class.
     probability : list of float, or None
         The map from scores to probabilities: slope, shift and floor.
-    coverage : list, or None
+    coverage : list, dict, or None
         How well the pool covers its documents.
     """
 
@@ -108,7 +108,7 @@ class Scoring(Record):
     weights: "dict[str, Any]"
     thresholds: "dict[str, float]"
     probability: "Sequence[float] | None"
-    coverage: "list[list[float]] | None" = None
+    coverage: "Any" = None
 
     @classmethod
     def from_json(cls, value: "Any") -> "Scoring":

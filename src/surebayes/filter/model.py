@@ -10,7 +10,8 @@ from surebayes._store_errors import BadModel
 from surebayes.filter.manifest import Manifest, Scoring, ViewTables, stable_read
 from surebayes.filter.store.tables import TableFiles
 from surebayes.kernels import Numbers, reals
-from surebayes.pool.engine import Engine, coverage_of
+from surebayes.pool.engine import Engine
+from surebayes.pool.novelty import coverage_of
 from surebayes.pool.table import FileTable, Sums, Table
 from surebayes.pool.weights import logistic, weights_of
 

@@ -6,7 +6,7 @@ import os
 
 from surebayes.errors import BadModel
 from surebayes.filter.plain_values import plain_whole
-from surebayes.pool.engine import coverage_of
+from surebayes.pool.novelty import coverage_of
 from surebayes.pool.weights import weights_of
 from surebayes.record import Record
 
@@ -28,7 +28,7 @@ class Settings(Record, frozen=False):
         The pool's weights for each contrast and expert, in units of 2**-40, and the constant terms.
     bounds : list, or None
         Bounds on the opinions; see `PoolWeights`.
-    coverage : list, or None
+    coverage : list, dict, or None
         How well the pool covers its documents; see `Engine`.
     weights_since : int
         The journal row after which lessons have moved these weights.
@@ -62,7 +62,7 @@ class Settings(Record, frozen=False):
     certified_at: int = 0
     base: BaseLink | None = None
     bounds: list[list[tuple[float, float]]] | None = None
-    coverage: list[list[float]] | None = None
+    coverage: Any = None
 
     def _prepare(self) -> None:
         self.coverage = coverage_of(self.coverage)

@@ -5,6 +5,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from surebayes.pool.novelty import Novelty
+
     Field = tuple[bytes, bytes]
     Reasons = list[tuple[str, float]]
 
@@ -46,6 +48,8 @@ class Verdict:
     novelty : float or None
         A p-value: about the share of known documents that have as many unknown terms, or more. Small for a document
         unlike anything learnt. None for an empty document, and where the filter has no record of its documents.
+    novelty_by_view : dict of str to float
+        The p-value of each view that was asked; empty without novelty.
 
     Examples
     --------
@@ -54,8 +58,8 @@ class Verdict:
     """
 
     __slots__ = (
-        "_reasons", "_reversal", "basis", "budgets", "fingerprint", "label", "model", "novelty", "probability",
-        "score", "threshold",
+        "_reasons", "_reversal", "basis", "budgets", "fingerprint", "label", "model", "novelty",
+        "novelty_by_view", "probability", "score", "threshold",
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +74,7 @@ class Verdict:
         model: str = "",
         budgets: "dict[str, dict[str, Any]] | None" = None,
         basis: str = "",
-        novelty: "float | None" = None,
+        novelty: "Novelty | None" = None,
     ) -> None:
         self.label = label
         self.score = score
@@ -79,7 +83,8 @@ class Verdict:
         self.fingerprint = fingerprint
         self.model = model
         self.basis = basis
-        self.novelty = novelty
+        self.novelty = None if novelty is None else novelty.p
+        self.novelty_by_view = {} if novelty is None else novelty.by_view
         self._reasons = reasons
         self._reversal = reversal
         self.budgets = budgets or {}
@@ -112,7 +117,7 @@ class Verdict:
         if self.basis:
             fields["basis"] = self.basis
         if self.novelty is not None:
-            fields["novelty"] = self.novelty
+            fields["novelty"], fields["novelty_by_view"] = self.novelty, self.novelty_by_view
         if reasons:
             fields["reasons"] = [[text, share] for text, share in self.reasons]
             fields["reversal"] = self.reversal if self.reversal is not None and self.reversal < 1e300 else None

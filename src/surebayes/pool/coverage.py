@@ -1,13 +1,15 @@
-"""Coverage of known documents, the scale of novelty: the share of words that no other document has.
+"""Coverage of known documents, the scale of novelty: the shares of terms that no other document has.
 
-Each of up to `MOST` learnt documents is left out of the counts in turn, exactly, and its share of unknown words is
+Each of up to `MOST` learnt documents is left out of the counts in turn, exactly, and its shares of unknown terms are
 recorded. A new document from the same source is one more of them: if all are exchangeable, the rank of its share is
 uniform, and (1 + number of known documents with at least its share) / (n + 1) is a p-value, as in conformal prediction
 (Vovk, Gammerman & Shafer, 2005). Of the n shares in descending order those at about `GROWTH`-fold ranks are kept,
 rounded up, so that a p-value is too large by at most that factor, never too small.
 
-The view of single words alone is asked: views of runs of words and of bytes recognised no more documents of left-out
-newsgroups and campaigns (`benchmarks/novelty.py choose`), and have up to thirty times the terms.
+A text is asked for its single words. A message is also asked for the bytes of its source, whose header and addresses
+no view of words has: known documents are ranked in each of the two views, and by the product of both p-values, Fisher's
+statistic. The product of a new document is ranked among theirs. `benchmarks/novelty.py choose` compares this with
+other views and statistics, and with ranks by length and by class.
 """
 
 from __future__ import annotations
@@ -21,18 +23,21 @@ from surebayes.kernels import Numbers
 from surebayes.pool.choosing import Integers
 from surebayes.pool.document import Rows
 from surebayes.pool.engine import Engine
+from surebayes.pool.novelty import p_value, rarity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from surebayes.pool.engine import Coverage
+    from surebayes.pool.novelty import Coverage, Ranks
 
 MOST = 500
 """Documents that are left out in turn."""
 FEWEST = 20
 """With fewer documents no p-value is below .05, and nothing is recorded."""
 GROWTH = 1.2
-DIGITS = 10_000
-"""Shares are kept as multiples of 1 / DIGITS."""
+LEVELS = (0.01, 0.05)
+"""P-values that are kept exactly, as far as the number of documents allows."""
+DIGITS, FINE = 10_000, 10_000_000
+"""Shares are kept as multiples of 1 / DIGITS, products of p-values as multiples of 1 / FINE."""
 
 
 def sampled(turns: Sequence[Numbers]) -> Integers:
@@ -52,19 +57,44 @@ def measure(
     engine: Engine, batches: Iterable[tuple[list[Rows], Integers, Integers]], labels: Integers
 ) -> Coverage | None:
     """Record the coverage of learnt documents: rows, places in them, numbers; None with fewer than `FEWEST`."""
-    shares: list[float] = []
+    views = engine.views_of_novelty
+    shares: list[list[float]] = []
     for rows, meant, at in batches:
         for d, label in zip(meant.tolist(), labels[at].tolist()):
             try:
-                share = engine.unseen(rows, d, label)
+                found = [engine.unseen(rows, d, label, v) for v in views]
             except ValueError:  # never learnt, because its weight is 0
                 continue
-            if share is not None:
-                shares.append(share)
-    return kept(shares)
+            if found and found[0] is not None:
+                shares.append([share or 0.0 for share in found])
+    return record(shares)
 
 
-def kept(shares: Sequence[float]) -> Coverage | None:
+def record(shares: Sequence[Sequence[float]]) -> Coverage | None:
+    """Return the record of known documents from their shares by view; None with too few.
+
+    Examples
+    --------
+    >>> record([[k / 20] for k in range(1, 21)])[:4]
+    [[20, 0.0], [1, 1.0], [2, 0.95], [3, 0.9]]
+    >>> two = record([[k / 60, 1 - k / 60] for k in range(60)])
+    >>> len(two["ranks"]), two["together"][0]
+    (2, [60, 0.0])
+    """
+    n = len(shares)
+    if n < FEWEST:
+        return None
+    if len(shares[0]) == 1:
+        return kept([share for (share,) in shares])
+    ranks = [_ranks([each[v] for each in shares]) for v in range(len(shares[0]))]
+    together = []
+    for each in shares:  # its place among all known documents, itself included
+        places = [max(round(p_value(by_view, share) * (n + 1)) - 1, 1) for by_view, share in zip(ranks, each)]
+        together.append(rarity([place / n for place in places]))
+    return {"ranks": ranks, "together": _ranks(together, FINE)}
+
+
+def kept(shares: Sequence[float], digits: int = DIGITS) -> Ranks | None:
     """Return the part of shares that is kept: their number, then pairs of a rank and the share at that rank.
 
     Examples
@@ -72,11 +102,14 @@ def kept(shares: Sequence[float]) -> Coverage | None:
     >>> kept([k / 20 for k in range(1, 21)])[:4]
     [[20, 0.0], [1, 1.0], [2, 0.95], [3, 0.9]]
     """
-    n, ranks, rank = len(shares), list[int](), 1
-    if n < FEWEST:
-        return None
+    return None if len(shares) < FEWEST else _ranks(shares, digits)
+
+
+def _ranks(shares: Sequence[float], digits: int = DIGITS) -> Ranks:
+    n, rank = len(shares), 1
+    ranks = {max(int(level * (n + 1)), 1) for level in LEVELS} | {n}
     while rank < n:
-        ranks.append(rank)
+        ranks.add(rank)
         rank = max(rank + 1, ceil(rank * GROWTH))
     descending = sorted(shares, reverse=True)
-    return [[n, 0.0], *([each, ceil(round(descending[each - 1] * DIGITS, 6)) / DIGITS] for each in (*ranks, n))]
+    return [[n, 0.0], *([each, ceil(round(descending[each - 1] * digits, 6)) / digits] for each in sorted(ranks))]

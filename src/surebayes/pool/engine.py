@@ -7,6 +7,7 @@ file without numpy. The same documents, views and weights give bit-identical sco
 from surebayes._store_errors import BadModel
 from surebayes.kernels import Numbers, ints, kernel, real_zeros, reals
 from surebayes.pool.document import Document, Rows, documents_of, joined, rows_of
+from surebayes.pool.novelty import coverage_of, novelty_of, views_asked
 from surebayes.pool.specs import READERS, ExpertSpec, ViewSpec
 from surebayes.pool.table import DamageAsBadModel, FileTable, Sums, Table, lesson_entries
 from surebayes.pool.weights import PoolWeights, contrasts_of, weights_of
@@ -16,12 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
+    from surebayes.pool.novelty import Coverage, Novelty
     from surebayes.pool.second_stage import SecondStage
 
     Batch = tuple[list[Rows], Numbers, "Numbers | None"]
     """Rows, the labels of all their documents, and the indices of the documents to use."""
-    Coverage = list[list[float]]
-    """Pairs of a rank and a share, the first of them the number of documents and 0."""
 
 _kernel = kernel("pool")
 
@@ -60,7 +60,7 @@ class Engine:
         The experts of each view, as the kernel takes them.
     weights : PoolWeights
         The experts' weights in the pool.
-    coverage : list or None
+    coverage : list, dict or None
         How well the pool covers documents like its own, for `novelty`; see `pool.coverage`.
     """
 
@@ -226,8 +226,17 @@ class Engine:
 
     @property
     def word_view(self) -> "int | None":
-        """The index of the view of single words, whose terms `novelty` looks up; None if there is none."""
+        """The index of the view of single words; None if there is none."""
         return next((v for v, view in enumerate(self.views) if view.kind == "word" and view.high == 1), None)
+
+    @property
+    def views_of_novelty(self) -> "list[int]":
+        """The indices of the views whose terms `novelty` looks up: single words, of mail also its shortest bytes."""
+        words = self.word_view
+        if words is None:
+            return []
+        raw = [v for v, view in enumerate(self.views) if view.kind == "bytes" and view.part == "raw"]
+        return [words, *(raw[:1] if self.has_coverage else [])]
 
     def unseen(
         self, rows: "list[Rows]", d: int = 0, label: "int | None" = None, view: "int | None" = None
@@ -264,15 +273,37 @@ class Engine:
             changed = _kernel.lesson_alive(one, self.sums[v].stack, self.classes, label or 0, label is not None)
         return abs(changed) / (one.indptr[1] - one.indptr[0])  # type: ignore[no-any-return]
 
-    def novelty(self, rows: "list[Rows]", d: int = 0) -> "float | None":
-        """Return the p-value of a document's coverage: how few known documents have as many unknown words, or more.
+    def novelty(self, rows: "list[Rows]", d: int = 0, opinions: "Numbers | None" = None) -> "Novelty | None":
+        """Return p-values of a document's coverage: how few known documents have as many unknown terms, or more.
 
-        It is rounded up to a stored rank. None without a record of known documents, or for a document without words.
+        They are rounded up to a stored rank. None without a record of known documents, or for a document without words.
+
+        Parameters
+        ----------
+        rows : list of Rows
+            Rows from `rows`.
+        d : int
+            The document.
+        opinions : Numbers, optional
+            The result of `opinions` for these rows, so that terms of mail are not looked up again.
         """
         if self.coverage is None:
             return None
-        unseen = self.unseen(rows, d)
-        return None if unseen is None else p_value(self.coverage, unseen)
+        asked = self.views_of_novelty[: views_asked(self.coverage)]
+        if len(asked) < views_asked(self.coverage):
+            raise BadModel("The record of how well a filter covers its documents is of views that it doesn't have.")
+        if rows[asked[0]].indptr[d + 1] == rows[asked[0]].indptr[d]:
+            return None
+        shares = [(self._unseen_by(opinions, rows, d, v) if opinions is not None and self.has_coverage
+                   else self.unseen(rows, d, None, v)) or 0.0 for v in asked]  # fmt: skip
+        return novelty_of(self.coverage, [self.views[v].name for v in asked], shares)
+
+    def _unseen_by(self, opinions: Numbers, rows: "list[Rows]", d: int, v: int) -> float:
+        """Return the share of a document's terms in a view that were never learnt, from its opinions."""
+        n = rows[v].indptr[d + 1] - rows[v].indptr[d]
+        place = sum([len(experts) + 1 for experts in self.experts[: v + 1]]) - 1
+        known = opinions[d * len(self.contrasts) * self.n_places + place]
+        return (n - round(known * n)) / n if n else 0.0
 
     # ---- learning
 
@@ -460,30 +491,3 @@ class Engine:
             state["weights"], state["bias"], len(self.contrasts), self.n_experts, state.get("bounds")
         )
         self.coverage = coverage_of(state.get("coverage"))
-
-
-def p_value(coverage: "Coverage", share: float) -> float:
-    """Return the p-value of a share of unknown words, from a record of `pool.coverage`; too large if anything.
-
-    Examples
-    --------
-    >>> [p_value([[20, 0.0], [1, 0.5], [10, 0.25], [20, 0.0]], share) for share in (0.6, 0.5, 0.25, 0.0)]
-    [0.047619047619047616, 0.47619047619047616, 0.9523809523809523, 1.0]
-    """
-    (known, _), *ranks = coverage
-    return next((rank / (known + 1) for rank, kept in ranks if kept < share), 1.0)
-
-
-def coverage_of(value: object) -> "Coverage | None":
-    """Parse a record of coverage; BadModel for anything that `pool.coverage` doesn't write."""
-    if value is None:
-        return None
-    if (
-        not isinstance(value, list)
-        or not 2 <= len(value) <= 200
-        or not all(isinstance(pair, list) and [type(x) in (int, float) for x in pair] == [True, True] for pair in value)
-        or not all(type(rank) is int and 0 < rank <= value[0][0] < 2**31 and 0 <= share <= 1 for rank, share in value)
-        or not all(value[i][0] < value[i + 1][0] and value[i][1] >= value[i + 1][1] for i in range(1, len(value) - 1))
-    ):
-        raise BadModel("The record of how well a filter covers its documents is invalid.")
-    return value

@@ -266,9 +266,9 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     def novelty(self, X: Documents) -> FloatArray:
         """Return how unlike anything learnt documents are, as p-values.
 
-        The p-value of a document is about the share of known documents that have as many words unknown to all of the
-        rest, or more. For documents from the source of the held-out documents it is at most a with probability a or
-        less.
+        The p-value of a document is about the share of known documents that have as many terms unknown to all of the
+        rest, or more: words, and of mail also bytes of the source. For documents from the source of the held-out
+        documents it is at most a with probability a or less.
 
         Parameters
         ----------
@@ -282,10 +282,10 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "weights_")
         if isinstance(self._engine, GivenEngine):
-            raise ValueError("novelty looks up the words of views='mail' or 'text'; this pool has views of your own.")
+            raise ValueError("novelty looks up the terms of views='mail' or 'text'; this pool has views of your own.")
         rows = self._cut(documents := _documents(X))
         found = [self._engine.novelty(rows, d) for d in range(len(documents))]
-        return np.array([np.nan if p is None else p for p in found], np.float64)
+        return np.array([np.nan if novelty is None else novelty.p for novelty in found], np.float64)
 
     def _cut(self, documents: list[Any]) -> Any:
         """Return the rows of documents, or for custom views the documents themselves."""

@@ -507,6 +507,7 @@ class Service:
                 **{f"{name}_now": getattr(verdict, name) for name in FIELDS[:4]},
                 "reversal": copies if copies is not None and math.isfinite(copies) else None,
                 "novelty": verdict.novelty,
+                "novelty_by_view": verdict.novelty_by_view,
                 "layers": None if changed is None else changed.to_dict(),
             }  # fmt: skip
 

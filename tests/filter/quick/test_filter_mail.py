@@ -33,7 +33,7 @@ ALLOWED = {
     "surebayes.kernels", "surebayes.kernels._pool", "surebayes.kernels._mail", "surebayes.kernels._text",
     "surebayes.mail", "surebayes.mail.plain",
     "surebayes.persist", "surebayes.persist.manifest",
-    "surebayes.pool", "surebayes.pool.document", "surebayes.pool.engine",
+    "surebayes.pool", "surebayes.pool.document", "surebayes.pool.engine", "surebayes.pool.novelty",
     "surebayes.pool.second_stage", "surebayes.pool.specs", "surebayes.pool.table", "surebayes.pool.weights",
     "surebayes.record",
     "_json", "gc", "math", "mmap",

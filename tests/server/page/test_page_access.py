@@ -217,7 +217,7 @@ def test_templates_have_no_text_of_their_own():
 def test_every_text_is_used_and_every_name_exists():
     used = "\n".join(each.read_text("utf-8") for group in sources() for each in group if each.name != "texts.py")
     families = ("unit.", "place.", "outcome.", "cleared.", "todo.", "frame.", "versions.learnt", "versions.forgotten",
-                "message.for", "message.against")  # fmt: skip
+                "message.for", "message.against", "novelty.")  # fmt: skip
     pages = {f"{page.text}.{part}" for page in PAGES for part in ("title", "tab")} | {"sign-in.title"}
     unused = [name for name in TEXTS if f'"{name}"' not in used and f"'{name}'" not in used]
     assert [name for name in unused if not name.startswith(families) and name not in pages] == []

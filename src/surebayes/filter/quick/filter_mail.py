@@ -149,7 +149,8 @@ def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[lis
     remembers = has_budget or any(os.path.exists(os.path.join(each, "verdicts.sqlite")) for each in (folder, *folders))
     (document,) = documents_of(engine.views, [raw], engine.reader, named=remembers)
     rows = engine.rows([document])
-    scores, novelty, model = engine.scores(rows), engine.novelty(rows), model.of(rows)
+    opinions = engine.opinions(rows)
+    scores, novelty, model = engine.weighed(opinions), engine.novelty(rows, 0, opinions), model.of(rows)
     if remembers:
         from surebayes.filter.verdicts.combined import answer_once
 
@@ -167,7 +168,15 @@ def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[lis
         ]
     shown = {name: budget.to_dict() for name, budget in budgets.items()}
     decision = label, score, threshold, probability
-    fields = header_fields(decision, model.version, model.basis, shown, len(model.names) > 2, before, novelty)
+    fields = header_fields(
+        decision,
+        model.version,
+        model.basis,
+        shown,
+        len(model.names) > 2,
+        before,
+        novelty.p if novelty else None,
+    )
     return fields, positive
 
 

@@ -342,7 +342,8 @@ _REMEMBERED = _object(
     theirs=_list(_OTHER_VERDICT),
 )  # fmt: skip
 _NOW = {"label_now": _TEXT, "score_now": _NUMBER, "threshold_now": _NUMBER, "probability_now": _NUMBER,
-        "reversal": _or_null(_NUMBER), "novelty": _or_null(_NUMBER), "layers": _or_null(_ROW)}  # fmt: skip
+        "reversal": _or_null(_NUMBER), "novelty": _or_null(_NUMBER), "novelty_by_view": _ROW,
+        "layers": _or_null(_ROW)}  # fmt: skip
 _COMPARISON = _object(
     field=_TEXT, **dict.fromkeys(("mails", "both", "neither", "only_ours", "only_theirs", "known", "our_alarms",
                                   "their_alarms", "our_misses", "their_misses"), _WHOLE),

@@ -66,12 +66,19 @@ def explanation(mine: Filter, document: bytes) -> dict[str, Any]:
     return {
         **{name: getattr(verdict, name) for name in FIELDS},
         "reversal": math.ceil(copies) if copies is not None and math.isfinite(copies) else None,
-        "novelty": verdict.novelty, "known": _known(mine, document),
+        "novelty": verdict.novelty, "unfamiliar": least_familiar(verdict.novelty_by_view),
+        "known": _known(mine, document),
         "positive": mine.classes[-1] if len(mine.classes) == 2 else verdict.label,
         "subject": message.subject, "sender": message.headers.get("from"), "truncated": message.truncated,
         "bias": why.bias, **shares(why), "text": coloured(message.text, why), "cut": len(message.text) > MOST_TEXT,
         "layers": None if changed is None else changed.to_dict(),
     }  # fmt: skip
+
+
+def least_familiar(p_values: dict[str, float]) -> str | None:
+    """Return the part of a document that is least like the known ones: its "words" or its "source"."""
+    view = min(p_values, key=lambda name: p_values[name], default=None)
+    return None if view is None else "words" if view == "words" else "source"
 
 
 def _known(mine: Filter, document: bytes) -> str | None:

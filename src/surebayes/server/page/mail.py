@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from surebayes.errors import BadInput
 from surebayes.filter.verdicts.query import STATES
 from surebayes.pool.explanation import explanation_of
-from surebayes.server.page.evidence import COLOURED, MOST_TEXT, TERMS, coloured, shares
+from surebayes.server.page.evidence import COLOURED, MOST_TEXT, TERMS, coloured, least_familiar, shares
 from surebayes.server.page.look import count
 from surebayes.server.page.texts import TEXTS, plain
 from surebayes.server.page.visit import Done, Visit
@@ -148,6 +148,7 @@ async def _why(visit: Visit, number: int) -> dict[str, Any] | None:
     why = explanation_of(explained, classes, label)
     turns = None if now["reversal"] is None else math.ceil(now["reversal"])
     return {
-        **now, "reversal": turns, "positive": classes[-1] if len(classes) == 2 else label, "bias": why.bias,
+        **now, "unfamiliar": least_familiar(now["novelty_by_view"]), "reversal": turns,
+        "positive": classes[-1] if len(classes) == 2 else label, "bias": why.bias,
         **shares(why), "text": coloured(text, why), "cut": len(text) > MOST_TEXT,
     }  # fmt: skip

@@ -244,7 +244,10 @@ TEXTS: Mapping[str, str] = {
     "evidence.text": "Text",
     "evidence.text-about": "Text of the message",
     "evidence.cut": "The page shows the first 40,000 characters.",
-    "evidence.novelty": "Unlike anything learnt: {share} of the known messages have as many unknown words.",
+    "novelty.words": ("Unlike anything learnt, mostly in its words: {share} of the known messages are as unfamiliar."),
+    "novelty.source": (
+        "Unlike anything learnt, mostly in its header and addresses: {share} of the known messages are as unfamiliar."
+    ),
     "evidence.truncated": "This message is larger than the limit: only its beginning was judged.",
     "evidence.score": "score; {positive} above {threshold}",
     "evidence.probability": "probability of {positive}",
