@@ -37,14 +37,6 @@ def mine(trained, tmp_path):
     return copy_of(trained, tmp_path / "mine")
 
 
-@pytest.fixture
-def run(capsys, monkeypatch):
-    def runner(*words, stdin=b""):
-        return run_here(capsys, monkeypatch, *words, stdin=stdin)
-
-    return runner
-
-
 def state_of(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".json", ".safetensors")}
 

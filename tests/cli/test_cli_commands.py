@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 
 import surebayes as sb
-from command_line import copy_of, run_here, run_script, write_mails, write_mbox
+from command_line import copy_of, run_script, write_mails, write_mbox
 from surebayes import synthetic
 from surebayes.datasets.sources import Source
 from surebayes.filter.filter import Filter
@@ -46,14 +46,6 @@ def trained(tmp_path_factory, mails):
 @pytest.fixture
 def mine(trained, tmp_path):
     return copy_of(trained, tmp_path / "mine")
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    def runner(*words, stdin=b""):
-        return run_here(capsys, monkeypatch, *words, stdin=stdin)
-
-    return runner
 
 
 # ---------------------------------------------------------------------- train

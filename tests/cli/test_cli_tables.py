@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from command_line import SCRIPT, clean_environment, run_here, run_on_terminal
+from command_line import SCRIPT, clean_environment, run_on_terminal
 from surebayes.cli import main
 from surebayes.datasets.sources import Source
 from surebayes.datasets.tables import TABLES
@@ -61,14 +61,6 @@ def model(tables, tmp_path_factory):
         main(["train", "-m", str(folder), "--csv", str(tables / "t.csv"), "--reserve", "0.4", "--views", "words"]) == 0
     )
     return folder
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    def runner(*words, stdin=b""):
-        return run_here(capsys, monkeypatch, *words, stdin=stdin)
-
-    return runner
 
 
 def flag_of(suffix):

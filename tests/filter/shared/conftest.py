@@ -1,8 +1,10 @@
-"""A server of PostgreSQL for the tests of this folder."""
+"""A server of PostgreSQL, and two hosts on it, for the tests of this folder."""
 
 import pytest
 
+import surebayes as sb
 from postgres import Server, why_not
+from surebayes.filter import hosts
 from surebayes.filter.shared.address import VARIABLE
 
 
@@ -26,3 +28,16 @@ def url(server, monkeypatch):
     forget_failures()
     yield server.database()
     close_idle()
+
+
+@pytest.fixture
+def two(tmp_path, url):
+    """Two hosts that share a journal, each with a folder."""
+    from test_hosts import trained
+
+    a, b = str(tmp_path / "a"), str(tmp_path / "b")
+    trained(a)
+    hosts.share(a, url)
+    hosts.join(b, url)
+    with sb.Filter.open(a) as first, sb.Filter.open(b) as second:
+        yield first, second

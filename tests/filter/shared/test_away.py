@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from test_hosts import MAILS, assert_alike, trained
+from test_hosts import MAILS, assert_alike
 
 import surebayes as sb
 from surebayes.errors import JournalAway, JournalFull
@@ -14,16 +14,6 @@ from surebayes.filter.shared import database, outbox
 from surebayes.filter.shared.journal import CommitUnknown
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
-
-
-@pytest.fixture
-def two(tmp_path, url):
-    a, b = str(tmp_path / "a"), str(tmp_path / "b")
-    trained(a)
-    hosts.share(a, url)
-    hosts.join(b, url)
-    with sb.Filter.open(a) as first, sb.Filter.open(b) as second:
-        yield first, second
 
 
 def back(server):

@@ -25,17 +25,6 @@ def trained(path, mails=MAILS[:30], **more):
         made.train(mails)
 
 
-@pytest.fixture
-def two(tmp_path, url):
-    """Two hosts that share a journal, each with a folder."""
-    a, b = str(tmp_path / "a"), str(tmp_path / "b")
-    trained(a)
-    hosts.share(a, url)
-    hosts.join(b, url)
-    with sb.Filter.open(a) as first, sb.Filter.open(b) as second:
-        yield first, second
-
-
 def files(path):
     """Return the files of a model, and all rows of the journal."""
     from surebayes.filter.store.journal import Journal

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from test_hosts import MAILS, database_of, two  # noqa: F401
+from test_hosts import MAILS, database_of
 
 import surebayes as sb
 from surebayes.cli.doctor import _hosts
@@ -20,7 +20,7 @@ def reported(*filters):
     return described(hosts.known_hosts(filters[0].path))
 
 
-def test_hosts_report_equal_digests(two):  # noqa: F811
+def test_hosts_report_equal_digests(two):
     a, b = two
     a.teach(MAILS[40][0], "spam")
     b.teach(MAILS[41][0], "spam")
@@ -36,7 +36,7 @@ def test_hosts_report_equal_digests(two):  # noqa: F811
     assert "at an earlier row" in _hosts(a.path)[0].detail
 
 
-def test_a_different_digest_is_reported_everywhere(two, server, url):  # noqa: F811
+def test_a_different_digest_is_reported_everywhere(two, server, url):
     a, b = two
     reported(a, b)
     there = server.sql(database_of(url), "UPDATE surebayes.hosts SET digest = 'other' WHERE slot = 2 RETURNING host")
@@ -48,7 +48,7 @@ def test_a_different_digest_is_reported_everywhere(two, server, url):  # noqa: F
     assert [check.state for check in _hosts(a.path)] == ["problem"]
 
 
-def test_a_follower_reports_and_status_shows_the_hosts(two, monkeypatch):  # noqa: F811
+def test_a_follower_reports_and_status_shows_the_hosts(two, monkeypatch):
     from surebayes.filter import following
 
     monkeypatch.setattr(following, "HEARTBEAT", 0.1)
@@ -64,7 +64,7 @@ def test_a_follower_reports_and_status_shows_the_hosts(two, monkeypatch):  # noq
     assert {host["row"] for host in a.status()["shared"]["hosts"]} == {a._session.reading(refresh=True).last()}
 
 
-def test_a_long_journal_is_hashed_in_steps(two, monkeypatch):  # noqa: F811
+def test_a_long_journal_is_hashed_in_steps(two, monkeypatch):
     a, _ = two
     monkeypatch.setattr(presence, "MOST", 10)
     steps = [reported(a)[0]["digest"] for _ in range(6)]
@@ -72,7 +72,7 @@ def test_a_long_journal_is_hashed_in_steps(two, monkeypatch):  # noqa: F811
     assert steps[-1] == a.lesson_digest()["digest"]
 
 
-def test_a_host_that_left_is_not_listed_and_its_slot_stays_taken(two, tmp_path, url):  # noqa: F811
+def test_a_host_that_left_is_not_listed_and_its_slot_stays_taken(two, tmp_path, url):
     a, b = two
     reported(a, b)
     b.close()
@@ -92,7 +92,7 @@ def _slots(url):
         return connection.execute("SELECT slot FROM surebayes.hosts").fetchall()
 
 
-def test_a_damaged_hash_is_computed_again(two):  # noqa: F811
+def test_a_damaged_hash_is_computed_again(two):
     a, _ = two
     reported(a)
     for damage in (b"", b"x" * 100, b"\xff" * (24 + 2048)):
