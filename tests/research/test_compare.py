@@ -13,8 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from surebayes import MultinomialNB, OpinionPoolNB, metrics, papers
 from surebayes.research.compare import FPR, compare, splits_of
-from surebayes.research.compare_documents import compare_documents
-from surebayes.research.named_classifiers import classifier_of
+from surebayes.research.compare_documents import classifier_of, compare_documents
 
 
 def documents(n=120, classes=2, seed=0):

@@ -342,7 +342,7 @@ def _hosts(model: str) -> list[Finding]:
     from surebayes.errors import SurebayesError
     from surebayes.filter import hosts
     from surebayes.filter.filter import Filter
-    from surebayes.filter.shared.host_table import described
+    from surebayes.filter.shared.presence import described
 
     try:
         found = hosts.known_hosts(model)

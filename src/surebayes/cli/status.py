@@ -77,7 +77,7 @@ def _known_hosts(model: str) -> list[dict[str, Any]]:
 
     try:
         from surebayes.filter.hosts import known_hosts
-        from surebayes.filter.shared.host_table import described
+        from surebayes.filter.shared.presence import described
 
         return described(known_hosts(model))
     except (SurebayesError, OSError, ImportError):

@@ -950,7 +950,7 @@ class Filter:
         if not is_shared(self.path):
             return {}
         from surebayes.filter.shared import address, outbox
-        from surebayes.filter.shared.host_table import described
+        from surebayes.filter.shared.presence import described
 
         number, size, since = outbox.waiting(self.path)
         first = None if since is None else datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")

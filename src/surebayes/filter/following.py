@@ -14,8 +14,8 @@ from surebayes.filter import hosts
 from surebayes.filter.session import Session
 from surebayes.filter.shared import database, outbox
 from surebayes.filter.shared.address import read_url
-from surebayes.filter.shared.host_table import Host
 from surebayes.filter.shared.journal import name_of
+from surebayes.filter.shared.presence import Host
 from surebayes.filter.shared.verdicts import Exchange
 
 POLL = 5.0

@@ -19,8 +19,8 @@ from surebayes.filter.shared.address import (
     without_password,
     write_url,
 )
-from surebayes.filter.shared.host_table import Host
 from surebayes.filter.shared.journal import SharedJournal, name_of
+from surebayes.filter.shared.presence import Host
 from surebayes.filter.shared.verdicts import Exchange
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.journal_file import is_shared

@@ -9,7 +9,7 @@ import surebayes as sb
 from surebayes.cli.doctor import _hosts
 from surebayes.filter import hosts
 from surebayes.filter.shared import presence
-from surebayes.filter.shared.host_table import described
+from surebayes.filter.shared.presence import described
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 

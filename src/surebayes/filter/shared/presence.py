@@ -1,19 +1,23 @@
-"""Reports of the hosts of a shared journal: last row, digest of the lessons there, release and time of each."""
+"""Reports of the hosts of a shared journal: last row, digest of the lessons there, release and time of each.
+
+Two hosts with the same last row must have the same digest: their counts are equal then.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from surebayes.filter.shared import database
 from surebayes.filter.shared.address import host_of
-from surebayes.filter.shared.host_table import Host
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.lesson_digest import RunningHash, Scope
 from surebayes.persist.folder import put
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from surebayes.filter.shared.database import BoundedConnection
 
 NAME = "lessons.hash"
@@ -24,6 +28,35 @@ MOST = 20_000
 """Rows that a report reads."""
 LOST = 86_400.0 * 30
 """Seconds without a report after which a host is no longer listed."""
+
+
+class Host(NamedTuple):
+    """A host, as it reported itself last.
+
+    Attributes
+    ----------
+    id, name, release : str
+        Its random name, the name of the machine, and the release of surebayes.
+    row : int
+        The last row of the journal there.
+    change : int
+        The last exchange of verdicts there.
+    digest : str
+        The digest of its lessons; "" while it is being computed.
+    seconds : float
+        Seconds since the report.
+    is_this : bool
+        Whether it is this host.
+    """
+
+    id: str
+    name: str
+    release: str
+    row: int
+    change: int
+    digest: str
+    seconds: float
+    is_this: bool
 
 
 def digest_here(folder: str, scope: Scope) -> tuple[int, str]:
@@ -84,3 +117,40 @@ def listed(connection: BoundedConnection, number: int, folder: str) -> list[Host
     )
     this = host_of(folder)
     return [Host._make((*row, row[0] == this)) for row in rows]
+
+
+# ---------------------------------------------------------------------- comparison
+
+
+def compared(found: Sequence[Host]) -> dict[str, str]:
+    """Return how each host compares with the most recent row: "equal", "behind", or "different".
+
+    "different" hosts have the same last row as another one and another digest.
+
+    Examples
+    --------
+    >>> one = Host("a", "mail1", "1.0", 7, 0, "d", 1.0, True)
+    >>> hosts = [one, one._replace(id="b"), one._replace(id="c", row=5, digest="e"), one._replace(id="d", row=5)]
+    >>> compared(hosts)
+    {'a': 'equal', 'b': 'equal', 'c': 'different', 'd': 'different'}
+    >>> compared(hosts[:3])
+    {'a': 'equal', 'b': 'equal', 'c': 'behind'}
+    """
+    digests: dict[int, set[str]] = {}
+    for host in found:
+        digests.setdefault(host.row, set()).update([host.digest] if host.digest else [])
+    last = max(digests, default=0)
+    return {
+        host.id: "different" if len(digests[host.row]) > 1 else "equal" if host.row == last else "behind"
+        for host in found
+    }
+
+
+def described(found: Sequence[Host]) -> list[dict[str, Any]]:
+    """Return the hosts as JSON values, with the state of their lessons."""
+    states = compared(found)
+    return [
+        {"name": host.name, "this": host.is_this, "release": host.release, "row": host.row, "digest": host.digest,
+         "seconds": round(host.seconds, 1), "state": states[host.id]}
+        for host in found
+    ]  # fmt: skip
