@@ -71,7 +71,7 @@ test-integration: setup
 test-postgres: setup
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || DEBIAN_FRONTEND=noninteractive apt-get install -y \
 	  --no-install-recommends postgresql || echo "no PostgreSQL: tests that need it are skipped"
-	$(BIN)/python -m pytest -n 2 -m postgres tests/filter/shared tests/cli/test_cli_hosts.py
+	$(BIN)/python -m pytest -n 2 -m postgres tests/filter/shared tests/filter/test_host_layers.py tests/cli/test_cli_hosts.py
 
 # The page in Chromium from Debian's package, driven by playwright; axe-core, from the registry of npm, checks accessibility.
 test-page: setup

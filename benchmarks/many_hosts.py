@@ -5,6 +5,8 @@ host B, which follows, has each row in its model. `python benchmarks/many_hosts.
 verdict on a host that shares its journal with that on a host alone, alternating.
 `python benchmarks/many_hosts.py join --rows 1000000` writes so many rows of small texts into a database, and times a
 new host from nothing to its first verdict.
+`python benchmarks/many_hosts.py persons --persons 10000` writes the journals of so many personal layers with 20 lessons
+each, and measures the database, a lesson, its effect on another host, that host's memory, and its connections.
 
 Needs PostgreSQL (`apt-get install postgresql`); the server is started in a separate folder, with fsync.
 """
@@ -150,15 +152,128 @@ def join(server: Server, folder: str, rows: int) -> None:
     )
 
 
+LAYERS = """
+import sys, time
+import surebayes as sb
+from surebayes.filter.site_persons import persons_of
+from surebayes.server.layers import OpenLayers
+site, users, raw, n = sys.argv[1], sys.argv[2], open(sys.argv[3], "rb").read(), int(sys.argv[4])
+
+def memory():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmRSS"))
+
+with sb.Filter.open(site) as mine:
+    layers = OpenLayers(persons_of(users, site), mine, 100)
+    mine.judge(raw)
+    before = memory()
+    mine.follow(layers.followed())
+    began = time.monotonic()
+    while layers.follower.status()["known"] < n:
+        time.sleep(0.01)
+    print("ready", before, memory(), time.monotonic() - began, flush=True)
+    for line in sys.stdin:
+        person, wanted = line.split()
+        scores = set()
+        while True:
+            score = layers.do(person, lambda layer: layer.judge(raw).score)
+            if wanted == "now" or repr(score) != wanted:
+                break
+            time.sleep(0.001)
+        print(repr(score), time.time(), memory(), flush=True)
+    mine.stop_following()
+    layers.close()
+"""
+
+
+def persons(server: Server, folder: str, people: int, lessons: int) -> None:
+    """Many personal layers in one database: size, a lesson, its effect on another host, memory, connections."""
+    from surebayes.filter.shared import database, directory
+    from surebayes.filter.shared.journal import name_of
+    from surebayes.filter.site_persons import persons_of
+    from surebayes.filter.store.journal import Journal
+
+    mails = [(mail.raw, mail.label) for mail in mail_stream(400, seed=3)]
+    with sb.Filter.create(f"{folder}/a", **SMALL) as made:
+        made.train(mails[:200])
+    url = server.database()
+    hosts.share(f"{folder}/a", url)
+    hosts.join(f"{folder}/b", url)
+    mine = persons_of(f"{folder}/a-users", f"{folder}/a")
+    assert mine.shared is not None
+    with mine.layer("first") as layer:
+        for raw, label in mails[200 : 200 + lessons]:
+            layer.teach(raw, label)
+    journal = Journal(f"{folder}/a-users/first", write=False)
+    rows, facts = [row for chunk in journal.rows_after(0, 1000) for row in chunk], dict(journal.facts)
+    journal.close()
+    began = time.monotonic()
+    with mine.shared.connected() as (connection, _):  # each journal gets the rows of the first
+        for i in range(1, people):
+            facts |= {"id": f"{i:08x}", directory.FACT: directory.fact_of(mine.shared.name, f"p{i}", 50)}
+            number = directory.register(connection, name_of(facts), facts)
+            database.append(connection, number, name_of(facts), rows)
+    print(f"{people:,} journals written in {time.monotonic() - began:.0f} s")
+    name = url.split("?")[0].rsplit("/", 1)[1]
+    server.sql(name, "VACUUM ANALYZE")
+    size = server.sql(name, f"SELECT pg_database_size('{name}')")[0][0]
+    began = time.monotonic()
+    mine.shared.known()
+    query = time.monotonic() - began
+    with open(f"{folder}/mail", "wb") as file:
+        file.write(mails[399][0])
+    other = subprocess.Popen(
+        [sys.executable, "-c", LAYERS, f"{folder}/b", f"{folder}/b-users", f"{folder}/mail", str(people)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert other.stdout is not None
+    assert other.stdin is not None
+    _, before, after, ready = other.stdout.readline().split()
+
+    def ask(person: str, unlike: str = "now") -> list[str]:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        other.stdin.write(f"{person} {unlike}\n")
+        other.stdin.flush()
+        return other.stdout.readline().split()
+
+    taught, effects, firsts, used = [], [], [], 0.0
+    for i in range(1, 201):
+        start = time.time()
+        score, first, _ = ask(f"p{i}")  # the layer isn't on that host yet
+        firsts.append(float(first) - start)
+        with mine.layer(f"p{i}") as layer:
+            start = time.time()
+            layer.teach(mails[399][0], ("ham", "spam")[i % 2])
+            taught.append(time.time() - start)
+            _, effect, memory = ask(f"p{i}", score)
+        effects.append(float(effect) - start)
+        used = max(used, float(memory))
+    query_of = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}' AND pid <> pg_backend_pid()"
+    database.close_idle()
+    connections = server.sql(name, query_of)[0][0]
+    other.stdin.close()
+    other.wait()
+    print(f"{people:,} people, {len(rows):,} rows each: {size / 1e6:,.0f} MB in the database, "
+          f"{size / people / 1000:.1f} kB each; the query for all last rows {1000 * query:.0f} ms")  # fmt: skip
+    print(f"another host: ready in {float(ready):.1f} s, {float(after) - float(before):.1f} MB of memory more; "
+          f"{used - float(before):.0f} MB with 100 open layers; {connections} connections")  # fmt: skip
+    print(f"first use of a layer there {1000 * statistics.median(firsts):.0f} ms; a lesson here "
+          f"{1000 * statistics.median(taught):.0f} ms; its effect there after "
+          f"{1000 * statistics.median(effects):.0f} ms (median), {1000 * sorted(effects)[-3]:.0f} (p99)")  # fmt: skip
+
+
 def main() -> None:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["latency", "judging", "join"])
+    parser.add_argument("what", choices=["latency", "judging", "join", "persons"])
     parser.add_argument("--rate", type=float, default=100.0, help="lessons a second")
     parser.add_argument("--seconds", type=float, default=20.0, help="seconds of lessons")
     parser.add_argument("--rounds", type=int, default=15, help="rounds of `judging`")
     parser.add_argument("--remember", action="store_true", help="`judging` with remembered verdicts and a budget")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of `join`")
+    parser.add_argument("--persons", type=int, default=10_000, help="people of `persons`")
+    parser.add_argument("--lessons", type=int, default=20, help="lessons of each person")
     wanted = parser.parse_args()
     server, folder = Server(fsync="on"), tempfile.mkdtemp(prefix="many-hosts-")
     try:
@@ -166,6 +281,8 @@ def main() -> None:
             latency(server, folder, wanted.rate, wanted.seconds)
         elif wanted.what == "judging":
             judging(server, folder, wanted.rounds, wanted.rate, wanted.remember)
+        elif wanted.what == "persons":
+            persons(server, folder, wanted.persons, wanted.lessons)
         else:
             join(server, folder, wanted.rows)
     finally:

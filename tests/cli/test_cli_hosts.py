@@ -1,5 +1,7 @@
 """migrate, join, sync and train --journal, as they are typed."""
 
+import json
+
 import pytest
 
 from command_line import run_script
@@ -244,3 +246,35 @@ def test_several_journals_in_one_database(tmp_path, url, mails):
     assert all(name in run(65, "join", "-m", tmp_path / "c", "--journal", url).err for name in names)
     joined = run(0, "join", "-m", tmp_path / "c", "--journal", url, "--name", names[1]).records()[0]
     assert joined["journal"] == names[1]
+
+
+def test_people_of_two_hosts(two, mails, tmp_path, url):
+    a, b = two
+    here, there = ("-m", a, "--users", tmp_path / "au"), ("-m", b, "--users", tmp_path / "bu")
+    raw = one_of(mails, "ham")
+    assert "learnt" in run(0, "learn", *here, "--user", "ann", "--as", "spam", raw).out
+    assert "already" in run(0, "learn", *there, "--user", "Ann", "--as", "spam", raw).out
+    run(0, "learn", *here, "--user", "bob", "--as", "spam", raw)
+    assert json.loads(run(0, "sync", *there).out)["layers"] == 2
+    for users in ("bu", "none"):
+        listed = run(0, "users", "list", "-m", b, "--users", tmp_path / users, "--names", "--no-json").out
+        assert listed.split() == ["ann", "bob"]
+    run(0, "users", "export", "-m", b, "--users", tmp_path / "none", "bob", tmp_path / "bob.backup")
+    run(0, "sync", *here)
+    gone = json.loads(run(0, "users", "forget", *here, "--yes", "ann").out)
+    assert gone["layer"]
+    assert [host["this"] for host in gone["behind"]] == [False]
+    assert (tmp_path / "bu" / "ann").is_dir()
+    run(0, "sync", *there)
+    assert not (tmp_path / "bu" / "ann").exists()
+    told = run(0, "users", "forget", "--users", tmp_path / "none", "--yes", "--no-json", "bob").out
+    assert "bob: layer deleted" in told
+    assert "Not yet followed: " in told
+    run(0, "users", "import", *there, "bob", tmp_path / "bob.backup")
+    run(0, "join", "-m", tmp_path / "c", "--users", tmp_path / "cu", "--journal", url)
+    assert (tmp_path / "cu" / "bob").is_dir()
+    back = run(0, "migrate", *there, "--journal", "sqlite", "--json").out
+    assert '"layers": 1' in back
+    assert '"failed": []' in back
+    again = run(0, "migrate", *there, "--journal", url, "--json").out
+    assert '"layers": 1' in again

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import Command, model_option, setting
+
+if TYPE_CHECKING:
+    from surebayes.filter.host_layers import Synced
 
 _URL = "postgresql://USER@HOST/DATABASE. Keep the password in ~/.pgpass."
 
@@ -22,12 +27,15 @@ _URL = "postgresql://USER@HOST/DATABASE. Keep the password in ~/.pgpass."
 )  # fmt: skip
 @model_option(required=False, persons=False)
 @click.option("--journal", metavar="URL", help=f"The database, or `sqlite` for a journal in the folder. {_URL}")
+@setting("users", about="Also move the personal layers in this folder.")
 @click.option(
     "--print-roles", is_flag=True, help="Print SQL for two roles: one may append and read, the other may also erase."
 )
 @_show.output_options
-def migrate(model: str | None, journal: str | None, print_roles: bool, as_json: bool | None) -> None:
-    """Move a filter's journal into PostgreSQL, or back into its folder.
+def migrate(
+    model: str | None, journal: str | None, users: str | None, print_roles: bool, as_json: bool | None
+) -> None:  # fmt: skip
+    """Move a filter's journal into PostgreSQL, or back into its folder; with --users those of all layers, too.
 
     Other hosts then `join` it, and every host learns from all of them. The folder keeps a copy of the journal, and
     judging needs no database. After an interruption, run the same command again. Also use it to change the database
@@ -43,19 +51,61 @@ def migrate(model: str | None, journal: str | None, print_roles: bool, as_json: 
     from surebayes.filter import hosts
 
     if journal == "sqlite":
+        layers = None if users is None else _worked(model, users, "unshare_all")
+        if layers is not None and layers.failed:
+            _report(layers, as_json)
+            return
         rows = hosts.unshare(model)
         if _show.wants_json(as_json):
-            _show.print_json({"journal": "sqlite", "rows": rows})
+            _show.print_json({"journal": "sqlite", "rows": rows, **_described(layers)})
         else:
             _show.say(f"{model} has its own journal again: {rows:,} rows. The database keeps its copy.")
+            _report(layers, as_json)
         return
     with _show.progress("moving rows", unit="rows") as counter:
         done = hosts.share(model, journal, counter.show)
+    layers = None if users is None else _worked(model, users, "share_all")
     if _show.wants_json(as_json):
-        _show.print_json(done)
+        _show.print_json({**done, **_described(layers)})
+        _fail(layers)
         return
     _show.say(f"Moved {done['moved']:,} rows; the journal {done['journal']} has {done['rows']:,}.")
+    _report(layers, as_json)
     _show.note("On each additional host: surebayes join -m DIR --journal URL")
+
+
+def _worked(model: str, users: str, work: str) -> Synced:
+    """Work on every layer of a site whose journal is shared; see `SharedLayers`."""
+    from surebayes.filter.host_layers import SharedLayers
+
+    with _show.progress("layers", unit="people") as counter:
+        done: Synced = getattr(SharedLayers(users, model), work)(counter.show)
+    return done
+
+
+def _described(layers: Synced | None) -> dict[str, Any]:
+    if layers is None:
+        return {}
+    failed = [{"person": person, "error": error} for person, error in layers.failed]
+    return {"layers": layers.layers, "layer_rows": layers.rows, "failed": failed}
+
+
+def _report(layers: Synced | None, as_json: bool | None) -> None:
+    """Print the outcome of work on layers; exit with 1 where one failed."""
+    if layers is None:
+        return
+    if _show.wants_json(as_json):
+        _show.print_json(_described(layers))
+    else:
+        _show.say(f"{layers.layers:,} layers: {layers.rows:,} rows.")
+        for person, error in layers.failed:
+            _show.note(f"{person}: {error}")
+    _fail(layers)
+
+
+def _fail(layers: Synced | None) -> None:
+    if layers is not None and layers.failed:
+        click.get_current_context().exit(1)
 
 
 @click.command(
@@ -69,10 +119,16 @@ def migrate(model: str | None, journal: str | None, print_roles: bool, as_json: 
 @model_option(persons=False, about="The new filter's folder.")
 @click.option("--journal", metavar="URL", required=True, help=f"The database. {_URL}")
 @click.option("--name", metavar="NAME", help="The journal's name, or its beginning, if the database has several.")
+@setting("users", about="Also copy every personal layer into this folder; otherwise each is copied when it is used.")
 @setting("group")
 @_show.output_options
-def join(model: str, journal: str, name: str | None, group: str | None, as_json: bool | None) -> None:
-    """Join a filter with a shared journal: create its folder on this host."""
+def join(
+    model: str, journal: str, name: str | None, users: str | None, group: str | None, as_json: bool | None
+) -> None:  # fmt: skip
+    """Join a filter with a shared journal: create its folder on this host.
+
+    After an interruption while layers are copied, `surebayes sync -m DIR --users DIR` copies the rest.
+    """
     from surebayes.filter import hosts
     from surebayes.persist.folder import share
 
@@ -80,10 +136,13 @@ def join(model: str, journal: str, name: str | None, group: str | None, as_json:
         done = hosts.join(model, journal, name, counter.show)
     if group is not None:
         share(model, group)
+    layers = None if users is None else _worked(model, users, "sync")
     if _show.wants_json(as_json):
-        _show.print_json(done)
+        _show.print_json({**done, **_described(layers)})
+        _fail(layers)
     else:
         _show.say(f"{model} shares the journal {done['journal']}: {done['rows']:,} rows.")
+        _report(layers, as_json)
 
 
 @click.command(
@@ -92,8 +151,9 @@ def join(model: str, journal: str, name: str | None, group: str | None, as_json:
     examples=(("surebayes sync -m ~/mail-filter", "Fetch the lessons now."),),
 )
 @model_option(persons=False)
+@setting("users", about="Also copy and follow every personal layer in this folder.")
 @_show.output_options
-def sync(model: str, as_json: bool | None) -> None:
+def sync(model: str, users: str | None, as_json: bool | None) -> None:
     """Fetch lessons from other hosts, so that `filter` and `classify` use them.
 
     A running server does this automatically. On a host without a server, run `sync` every minute. After many lessons it
@@ -104,9 +164,12 @@ def sync(model: str, as_json: bool | None) -> None:
 
     with Filter.open(model) as opened, _show.progress("copying rows", unit="rows"):
         done = hosts.sync_of(opened)
+    layers = None if users is None else _worked(model, users, "sync")
     if _show.wants_json(as_json):
-        _show.print_json(done)
+        _show.print_json({**done, **_described(layers)})
+        _fail(layers)
     else:
         sent = f", {done['sent']:,} lessons sent that had waited here" if done["sent"] else ""
         seen = f", {done['verdicts']:,} verdicts of other hosts" if done["verdicts"] else ""
         _show.say(f"{done['rows']:,} new rows{sent}{seen}; the journal has {done['last']:,}.")
+        _report(layers, as_json)

@@ -316,14 +316,15 @@ def _opened_to_teach(model: str, renew: bool, quota: Mapping[str, int] | None) -
     from surebayes.filter import settings
     from surebayes.filter.filter import Filter
     from surebayes.filter.new_folder import remove_unused
-    from surebayes.filter.persons import Persons, folder_of, has_layer
+    from surebayes.filter.persons import folder_of, has_layer
+    from surebayes.filter.site_persons import persons_of
 
     named, unused = person(), None
     if named is not None and quota is not None:
         folder = folder_of(named.users, named.name)
         unused = None if has_layer(folder) else folder
         group = settings.resolve(named.site)["group"].value
-        opened = Persons(named.users, named.site, group=group).layer(named.name, renew)
+        opened = persons_of(named.users, named.site, group=group).layer(named.name, renew)
     else:
         opened = Filter.open(model, renew=renew)
     try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from surebayes.cli.shared import other_hosts as _hosts
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import Subgroup, setting
 
@@ -43,15 +44,16 @@ _NAME = click.argument("name", metavar="NAME")
 _NAMES = click.argument("names", metavar="[NAME...]", nargs=-1)
 
 
-def _found(users: str | None) -> Persons:
+def _found(users: str | None, model: str | None, may_be_new: bool = False) -> Persons:
     from surebayes.errors import NoInput
-    from surebayes.filter.persons import Persons
+    from surebayes.filter.site_persons import persons_of
 
     if not users:
         raise click.UsageError("No folder of layers. Give --users DIR, or -m DIR of a site whose settings name it.")
-    if not os.path.isdir(users):
+    persons = persons_of(users, model)
+    if not os.path.isdir(users) and not may_be_new and persons.shared is None:
         raise NoInput(f"{users!r} is not a folder. Name the folder of personal layers with --users DIR.")
-    return Persons(users)
+    return persons
 
 
 # ---------------------------------------------------------------------- looking
@@ -72,8 +74,11 @@ def _found(users: str | None) -> Persons:
 def list_(
     users: str | None, model: str | None, after: str, limit: int | None, names_only: bool, as_json: bool | None
 ) -> None:
-    """List the people who have a layer."""
-    persons = _found(users)
+    """List the people who have a layer.
+
+    With -m of a site whose hosts share a journal, also people whose layer isn't on this host yet.
+    """
+    persons = _found(users, model)
     names = persons.names(after.lower(), limit)
     if names_only:
         for name in names:
@@ -140,7 +145,8 @@ def show(users: str | None, model: str | None, name: str, as_json: bool | None) 
     from surebayes.filter.filter import Filter
     from surebayes.filter.persons import own_folder
 
-    persons = _found(users)
+    persons = _found(users, model)
+    persons.bring(name)
     folder = own_folder(persons.users, name)
     facts = persons.about(name)
     with Filter.open(folder, renew=False) as opened:
@@ -189,7 +195,9 @@ def export(users: str | None, model: str | None, name: str, archive: str, as_jso
     from surebayes.filter.filter import Filter
     from surebayes.filter.persons import own_folder
 
-    with Filter.open(own_folder(_found(users).users, name), renew=False) as opened:
+    persons = _found(users, model)
+    persons.bring(name)
+    with Filter.open(own_folder(persons.users, name), renew=False) as opened:
         opened.export(archive)
     if _show.wants_json(as_json):
         _show.print_json({"person": name.lower(), "archive": archive, "bytes": os.path.getsize(archive)})
@@ -218,11 +226,10 @@ def import_(
     from surebayes.filter import person_backup as backups
     from surebayes.filter.persons import folder_of
 
-    if not users:
-        _found(users)
-    folder_of(str(users), name)  # raises for an invalid name
-    with backups.restoring(str(users)):
-        done = backups.restore(str(users), name.lower(), archive, replace, group)
+    persons = _found(users, model, may_be_new=True)
+    folder_of(persons.users, name)  # raises for an invalid name
+    with backups.restoring(persons.users):
+        done = backups.restore(persons.users, name.lower(), archive, replace, group, persons.shared)
     _report([done], as_json, how=f"Replace it: surebayes users import --users {shlex.quote(str(users))} --replace ...")
 
 
@@ -241,7 +248,8 @@ def import_(
 def forget(users: str | None, model: str | None, yes: bool, names: tuple[str, ...], as_json: bool | None) -> None:
     """Delete personal layers for good.
 
-    With -m, also deletes the site's remembered verdicts on these people's mail.
+    With -m, also deletes the site's remembered verdicts on these people's mail. Where hosts share the journal of the
+    site, the layers are deleted from the database too, and the output names the hosts that still have to follow.
 
     A running server closes a deleted layer at the person's next message. Archives of a backup stay; remove them with
     `users backup --remove-gone`.
@@ -249,28 +257,35 @@ def forget(users: str | None, model: str | None, yes: bool, names: tuple[str, ..
     from surebayes.filter.filter import Filter
     from surebayes.filter.persons import checked_name, has_layer
     from surebayes.filter.persons import folder_of as folder
+    from surebayes.filter.site_persons import shared_by
 
-    persons = _found(users)
+    persons = _found(users, model)
     asked = list(dict.fromkeys(checked_name(name) for name in names))
     if not yes:
         if not sys.stdin.isatty():
             raise click.UsageError("`users forget` deletes lessons for good. Confirm with --yes.")
         known = sum(has_layer(folder(persons.users, name)) for name in asked)
         click.confirm(f"Delete the layers of {known} of {len(asked)} people for good?", abort=True, err=True)
-    done = []
+    done, last = list[dict[str, Any]](), 0
     for name in asked:
-        done.append({"person": name, "layer": persons.forget(name), "remembered": 0})
+        persons.shared = persons.shared or shared_by(persons.users, name)
+        removal = persons.forget_in_database(name)
+        last = max(last, removal)
+        done.append({"person": name, "layer": persons.delete_here(name) or removal > 0, "remembered": 0})
+    behind = [] if persons.shared is None else persons.shared.behind(last)
     if model:
         with Filter.open(model) as site:
             for row in done:
                 row["remembered"] = site.erase_remembered(str(row["person"]))
     for row in done:
         if _show.wants_json(as_json):
-            _show.print_json(row)
+            _show.print_json({**row, **({"behind": behind} if last else {})})
         else:
             layer = "layer deleted" if row["layer"] else "no layer"
             verdicts = f", {row['remembered']:,} remembered verdicts erased" if model else ""
             _show.say(f"{row['person']}: {layer}{verdicts}")
+    if last and not _show.wants_json(as_json):
+        _show.say(_hosts.statement(behind))
 
 
 # ---------------------------------------------------------------------- all people
@@ -304,7 +319,7 @@ def backup(
     """
     from surebayes.filter import person_backup as backups
 
-    persons = _found(users)
+    persons = _found(users, model)
     wanted = backups.selected(persons.names(), names, persons.users)
     done: list[Outcome] = []
     with (
@@ -312,6 +327,7 @@ def backup(
         backups.backing_up(target),
     ):
         for name in wanted:
+            persons.bring(name)
             done.append(backups.back_up(persons.users, name, target))
             counter.advance()
         if not names:
@@ -346,13 +362,13 @@ def restore(
     """
     from surebayes.filter import person_backup as backups
 
-    if not users:
-        _found(users)
+    persons = _found(users, model, may_be_new=True)
     wanted = backups.selected(backups.names_in(target), names, target)
     done = []
-    with _show.progress("restoring", len(wanted), "people") as counter, backups.restoring(str(users)):
+    with _show.progress("restoring", len(wanted), "people") as counter, backups.restoring(persons.users):
         for name in wanted:
-            done.append(backups.restore(str(users), name, backups.path_of(target, name), replace, group))
+            path = backups.path_of(target, name)
+            done.append(backups.restore(persons.users, name, path, replace, group, persons.shared))
             counter.advance()
     _report(done, as_json, how="Replace existing layers with --replace.")
 

@@ -35,7 +35,7 @@ from surebayes.pool.specs import READERS, views_of
 if TYPE_CHECKING:
     import numpy as np
 
-    from surebayes.filter.following import Follower
+    from surebayes.filter.following import Follower, LayersFollower
     from surebayes.filter.layers.changes import LayerChanges
     from surebayes.filter.layers.on_base import Health
     from surebayes.filter.persons import Quota
@@ -185,9 +185,7 @@ class Filter:
 
     def close(self) -> None:
         """Absorb all lessons and close the files."""
-        if self._follower is not None:
-            self._follower.stop()
-            self._follower = None
+        self.stop_following()
         self._recorder.close()
         self._session.close()
 
@@ -239,15 +237,26 @@ class Filter:
         """
         return self._session.sync()
 
-    def follow(self) -> None:
+    def follow(self, layers: LayersFollower | None = None) -> None:
         """Take over the lessons of other hosts as they are committed, in a thread, until `close`.
 
         Without a shared journal it does nothing.
+
+        Parameters
+        ----------
+        layers : LayersFollower, optional
+            The personal layers on this site, which are followed with the same connection.
         """
         if self._follower is None and is_shared(self.path):
             from surebayes.filter.following import Follower
 
-            self._follower = Follower(self._session)
+            self._follower = Follower(self._session, layers)
+
+    def stop_following(self) -> None:
+        """End `follow`."""
+        if self._follower is not None:
+            self._follower.stop()
+            self._follower = None
 
     def when_away(self, policy: str, waiting_bytes: int) -> None:
         """Set the treatment of lessons in this process while the database of a shared journal is away.
@@ -492,7 +501,7 @@ class Filter:
         from surebayes.filter.shared import outbox
 
         if self._away is None:
-            settings = resolve(self.path)
+            settings = resolve((self._session.bases() or [self.path])[0])
             policy, most = settings["when_away"].value, settings["waiting_bytes"].value
         else:
             policy, most = self._away

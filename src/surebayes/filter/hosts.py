@@ -11,7 +11,7 @@ from surebayes.errors import BadInput, BadModel, SurebayesError
 from surebayes.filter import archive
 from surebayes.filter.receipts import scope_of
 from surebayes.filter.session import WAIT, Session
-from surebayes.filter.shared import database, outbox, presence
+from surebayes.filter.shared import database, directory, outbox, presence
 from surebayes.filter.shared.address import (
     checked_url,
     read_url,
@@ -57,7 +57,9 @@ def share(path: str, url: str, progress: Progress | None = None) -> dict[str, An
     session = Session.open(path)
     try:
         if session.current_state().settings.base is not None:
-            raise BadInput(f"{path!r} is a layer: its lessons stay in its folder. Move the journal of its base.")
+            raise BadInput(
+                f"{path!r} is a layer. Move it with its site: surebayes migrate -m SITE --users DIR --journal URL."
+            )
         with session.exclusive():
             session.ready_to_write().write_all()
             session.write_model()
@@ -68,7 +70,7 @@ def share(path: str, url: str, progress: Progress | None = None) -> dict[str, An
                     "in it. Train a new filter with `--journal`."
                 )
             journal.mark_rows()
-            moved = _copied_there(journal, url, progress)
+            moved = copied_there(journal, url, progress)
             with database.lent(url) as connection, database.named_errors(url):
                 number = database.journal_number(connection, name_of(journal.facts)) or 0
                 rows = database.last_row(connection, number)
@@ -111,7 +113,7 @@ def _opened(path: str) -> Any:
     return closing(Session.open(path))
 
 
-def _copied_there(journal: Journal, url: str, progress: Progress | None) -> int:
+def copied_there(journal: Journal, url: str, progress: Progress | None) -> int:
     """Add the rows of a journal that the database doesn't have; BadInput where both have rows of their own."""
     moved, total = 0, journal.last()
     with database.lent(url) as connection, database.named_errors(url):
@@ -148,10 +150,18 @@ def _same_row(connection: Any, number: int, journal: Journal, seq: int) -> bool:
     return bool(there == journal.checks_at(seq))
 
 
-def put_snapshot(session: Session, journal: Journal) -> None:
-    """Store the model's files in the database of a shared journal; the folder's lock is held."""
-    if isinstance(journal, SharedJournal):
+def follow_up_erasure(session: Session, journal: Journal) -> None:
+    """After an erasure, store the model's files in the database of a shared journal; the folder's lock is held.
+
+    A layer has no snapshot there; the erasure is recorded for the other hosts.
+    """
+    if not isinstance(journal, SharedJournal):
+        return
+    if not journal.is_layer:
         _put_snapshot(session, journal.url, journal.number)
+        return
+    with database.lent(journal.url) as connection, database.named_errors(journal.url):
+        directory.note_erasure(connection, journal.facts, journal.name, journal.last())
 
 
 def _put_snapshot(session: Session, url: str, number: int) -> None:
@@ -298,9 +308,14 @@ def exchange(session: Session) -> tuple[int, int, int]:
     """
     one = exchange_of(session)
     try:
-        return *one.run(), one.change
+        return (*one.run(), one.change) if not _is_layer(session) else (0, 0, 0)
     finally:
         one.close()
+
+
+def _is_layer(session: Session) -> bool:
+    with session.mutex:
+        return directory.FACT in session.reading().facts
 
 
 # ---------------------------------------------------------------------- hosts
@@ -314,7 +329,7 @@ def report(session: Session, change: int) -> list[Host]:
     url = read_url(session.path)
     with database.lent(url) as connection, database.named_errors(url):
         number = database.journal_number(connection, name_of(facts))
-        if number is None or database.tables_version(connection) < presence.VERSION:
+        if number is None or database.tables_version(connection) < presence.VERSION or directory.FACT in facts:
             return []
         presence.report(connection, number, session.path, __version__, scope, change)
         return presence.listed(connection, number, session.path)
@@ -395,9 +410,11 @@ def sync(session: Session) -> dict[str, Any]:
     url = read_url(session.path)
     with session.exclusive():
         journal = session.open_journal()
-        number = journal.number if isinstance(journal, SharedJournal) else 0
-        with database.lent(url) as connection, database.named_errors(url):
-            behind = journal.last() - database.snapshot_row(connection, number)
+        assert isinstance(journal, SharedJournal)
+        number, behind = journal.number, 0
+        if not journal.is_layer:
+            with database.lent(url) as connection, database.named_errors(url):
+                behind = journal.last() - database.snapshot_row(connection, number)
         if behind >= SNAPSHOT_AFTER or behind > journal.last():  # the latter: there is none
             session.ready_to_write().write_all()
             session.write_model()

@@ -9,7 +9,7 @@ from typing import Any
 from surebayes.errors import StoreError
 from surebayes.filter.plain_values import plain_text
 from surebayes.filter.store.journal import Journal
-from surebayes.filter.store.journal_file import has_rows
+from surebayes.filter.store.journal_file import SHARED, WAITING, has_rows
 from surebayes.persist.folder import locked, make_private
 from surebayes.pool.table import widest
 
@@ -33,9 +33,13 @@ def check_classes(classes: Any, width: Any) -> list[str]:
 def remove_unused(path: str) -> None:
     """Remove an empty filter after its first training failed; one that has since learnt anything stays.
 
+    So does one with lessons that wait for a database.
+
     Other processes that have it open get an error when they write.
     """
     with contextlib.suppress(StoreError, OSError), locked(path):
+        if os.path.exists(os.path.join(path, WAITING)):
+            return
         journal = Journal(path, write=False)
         try:
             if journal.last():
@@ -63,14 +67,14 @@ def clear_unfinished(path: str) -> None:
             raise FileExistsError(
                 f"{path!r} holds a filter, or a filter's journal. Create the new filter in an empty folder."
             )
-        remove_files(path, keep=("lock",))
+        remove_files(path, keep=("lock", SHARED))
 
 
 def remove_files(path: str, keep: tuple[str, ...] = ()) -> None:
     """Remove the files of an unused filter, and its folder if that is then empty. The lock is held."""
     with contextlib.suppress(OSError):
         for name in os.listdir(path):
-            ours = name in ("manifest.json", "lock") or name.startswith(("journal.sqlite", "tables-", ".tmp-"))
+            ours = name in ("manifest.json", "lock", SHARED) or name.startswith(("journal.sqlite", "tables-", ".tmp-"))
             if ours and name not in keep:
                 os.unlink(os.path.join(path, name))
         if not keep:

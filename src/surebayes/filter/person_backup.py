@@ -14,7 +14,7 @@ import shutil
 import zipfile
 from binascii import crc32
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from surebayes.errors import BadModel, NoInput, StoreError
 from surebayes.filter import archive as archives
@@ -25,6 +25,9 @@ from surebayes.filter.settings import NAME as CONFIG
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.verdicts.database import NAME as VERDICTS
 from surebayes.persist.folder import flush_folder, locked, make_private, share
+
+if TYPE_CHECKING:
+    from surebayes.filter.host_layers import SharedLayers
 
 ENDING = ".surebayes"
 _WRITING, _RESTORING = ".writing", ".restoring"
@@ -173,7 +176,10 @@ def _clear(scratch: str) -> None:
             shutil.rmtree(os.path.join(scratch, name), ignore_errors=True)
 
 
-def restore(users: str, name: str, archive: str, replace: bool = False, group: str | None = None) -> Outcome:
+def restore(
+    users: str, name: str, archive: str, replace: bool = False, group: str | None = None,
+    shared: SharedLayers | None = None,
+) -> Outcome:  # fmt: skip
     """Restore a person's layer from an archive, checked in full before it gets its name; `restoring` holds the folder.
 
     Parameters
@@ -186,9 +192,13 @@ def restore(users: str, name: str, archive: str, replace: bool = False, group: s
         Whether a present layer is deleted first.
     group : str, optional
         The group that the layer is shared with.
+    shared : SharedLayers, optional
+        The layers in the database, where hosts share the journal of the site: the restored layer is that of all hosts.
     """
     folder = folder_of(users, name)
-    if has_layer(folder) and not replace:
+    if shared is not None:
+        shared.follow_removals()
+    if not replace and (has_layer(folder) or (shared is not None and shared.has(name))):
         return Outcome(name, "present")
     scratch = os.path.join(users, _RESTORING, person_named(name) or "")
     try:
@@ -198,6 +208,8 @@ def restore(users: str, name: str, archive: str, replace: bool = False, group: s
             raise BadModel(f"{archive} holds a filter without a base, not a personal layer. Use `surebayes import`.")
         if group is not None:
             share(scratch, group)
+        if shared is not None:
+            shared.put(scratch, name, replace)
         gone = Persons(users).set_aside(name) if replace else None
         os.rename(scratch, folder)
         if gone is not None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from surebayes.filter.filter import Filter
+    from surebayes.filter.host_layers import SharedLayers
 
 LONGEST = 128
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._+@-")
@@ -141,6 +142,8 @@ class Persons:
         How often each lesson counts in a new layer.
     group : str, optional
         The group that new layers are shared with.
+    shared : SharedLayers, optional
+        The layers in the database, where the hosts of the site share its journal; see `site_persons.persons_of`.
     """
 
     def __init__(
@@ -150,9 +153,10 @@ class Persons:
         quota: "Quota | None" = None,
         own_weight: int = 50,
         group: "str | None" = None,
+        shared: "SharedLayers | None" = None,
     ) -> None:
         self.users, self.site, self.quota, self.own_weight = users, site, quota or Quota(), own_weight
-        self.group = group
+        self.group, self.shared = group, shared
 
     def layer(self, name: str, renew: bool = True) -> "Filter":
         """Open a person's layer with its quota, created if missing."""
@@ -165,6 +169,10 @@ class Persons:
             if not os.path.isdir(self.users):
                 make_private(self.users)
             self.finish_forgetting()
+            if self.shared is not None and self.shared.make(checked_name(name)):
+                opened = Filter.open(folder, renew=renew)
+                opened.limit(self.quota)
+                return opened
             try:
                 opened = Filter.create(folder, base=self.site, own_weight=self.own_weight, renew=renew)
                 if self.group is not None:
@@ -184,17 +192,23 @@ class Persons:
 
     def names(self, after: str = "", limit: "int | None" = None) -> "list[str]":
         """Return the names of the people with a layer, sorted, after a name."""
+        elsewhere: set[str] = set() if self.shared is None else set(self.shared.known())
         try:
-            entries = sorted(entry.name for entry in os.scandir(self.users) if person_named(entry.name) == entry.name)
+            here = {entry.name for entry in os.scandir(self.users) if person_named(entry.name) == entry.name}
         except FileNotFoundError:
-            return []
-        names: list[str] = []
+            here = set()
+        entries, names = sorted(here | elsewhere), list[str]()
         for name in entries[bisect_right(entries, after) :]:
             if limit is not None and len(names) >= limit:
                 break
-            if has_layer(os.path.join(self.users, name)):
+            if name in elsewhere or has_layer(os.path.join(self.users, name)):
                 names.append(name)
         return names
+
+    def bring(self, name: str) -> None:
+        """Copy the layer of a person to this host, if only the database has it."""
+        if self.shared is not None:
+            self.shared.bring(checked_name(name))
 
     def latest(self, limit: int) -> "list[str]":
         """Return the names of the most recently written layers, latest first."""
@@ -216,6 +230,8 @@ class Persons:
     def about(self, name: str) -> "dict[str, Any]":
         """Return a summary of a person's layer; NoModel without one.
 
+        A layer that only the database has takes 0 bytes here.
+
         "person", "lessons", "last_lesson", "bytes", and "budgets" by class: "debt", "burst" and whether it is "mute".
         """
         from datetime import UTC, datetime
@@ -225,26 +241,45 @@ class Persons:
         from surebayes.filter.verdicts import combined
         from surebayes.persist.folder import size_of
 
-        folder = own_folder(self.users, name)
-        journal = Journal(folder, write=False)
-        try:
-            lessons, last = journal.lessons()
-        finally:
-            journal.close()
+        is_elsewhere = self.shared is not None and not has_layer(folder_of(self.users, name))
+        if is_elsewhere and self.shared is not None and self.shared.has(checked_name(name)):
+            folder = self.users
+            lessons, last = self.shared.lessons_of([checked_name(name)]).get(checked_name(name), (0, None))
+        else:
+            is_elsewhere, folder = False, own_folder(self.users, name)
+            journal = Journal(folder, write=False)
+            try:
+                lessons, last = journal.lessons()
+            finally:
+                journal.close()
         when = None if last is None else datetime.fromtimestamp(last, UTC).isoformat(timespec="seconds")
-        memory, budgets = combined.opened(folder), {}
+        memory, budgets = None if is_elsewhere else combined.opened(folder), {}
         if memory is not None:
             force = alarm_budgets.in_force(memory.database)
             for label, budget in alarm_budgets.budgets(memory.database).items():
                 budgets[label] = {"debt": budget.debt, "burst": budget.burst, "mute": force[label].mute}
             memory.close()
         return {
-            "person": checked_name(name), "lessons": lessons, "last_lesson": when, "bytes": size_of(folder),
+            "person": checked_name(name), "lessons": lessons, "last_lesson": when,
+            "bytes": 0 if is_elsewhere else size_of(folder),
             "budgets": budgets,
         }  # fmt: skip
 
     def forget(self, name: str) -> bool:
-        """Delete the folder of a person; return whether there was one. Servers notice at its next use."""
+        """Delete the layer of a person; return whether there was one. Servers notice at its next use.
+
+        Where hosts share the journal of the site, the layer is deleted from the database first, and each other host
+        deletes its copy when it follows.
+        """
+        removed = self.forget_in_database(name) > 0
+        return self.delete_here(name) or removed
+
+    def forget_in_database(self, name: str) -> int:
+        """Delete the layer of a person from the database; return the number of the removal, 0 without such a layer."""
+        return 0 if self.shared is None else self.shared.forget(checked_name(name))
+
+    def delete_here(self, name: str) -> bool:
+        """Delete the folder of a person; return whether there was one."""
         from surebayes.persist.leftovers import remove
 
         gone = self.set_aside(name)

@@ -19,7 +19,7 @@ from surebayes.filter.model import Model
 from surebayes.filter.state import State, Transaction
 from surebayes.filter.store.events import NO_AUTHOR, Event
 from surebayes.filter.store.journal import Journal
-from surebayes.filter.store.journal_file import PAGE, SMALL_PAGE, is_shared
+from surebayes.filter.store.journal_file import PAGE, SMALL_PAGE, WAITING, is_shared
 from surebayes.filter.store.model_folder import ModelFolder, unpack_events
 from surebayes.persist.folder import flush_folder, locked
 from surebayes.persist.manifest import dumped
@@ -116,8 +116,9 @@ class Session:
         renew: bool = True,
         content: bool = True,
         base: BaseLink | None = None,
+        facts: dict[str, str] | None = None,
     ) -> Session:
-        """Create the folder of an empty filter; `base` links a layer to its base."""
+        """Create the folder of an empty filter; `base` links a layer to its base, `facts` are those of its journal."""
         from surebayes.filter.new_folder import clear_unfinished, make_folder, remove_files
 
         make_folder(path)
@@ -125,7 +126,7 @@ class Session:
         with locked(path):
             clear_unfinished(path)
             page = PAGE if base is None else SMALL_PAGE  # there may be thousands of layers
-            self.journal = Journal(path, create=True, page=page)  # fails if another process was faster
+            self.journal = Journal(path, create=True, page=page, facts=facts)  # fails if another process was faster
             try:
                 self.state = State.new(reader, names, views)
                 self.journal.set_fact("content", "yes" if content else "no")
@@ -529,7 +530,7 @@ class Session:
 
     def _take_waiting(self, txn: Transaction) -> list[int]:
         """Apply the lessons that waited for the database; return their numbers. All locks are held."""
-        if not os.path.exists(os.path.join(self.path, "waiting.sqlite")):
+        if not os.path.exists(os.path.join(self.path, WAITING)):
             return []
         from surebayes.filter.shared.outbox import apply_all
 

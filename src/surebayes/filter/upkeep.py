@@ -105,9 +105,9 @@ def erase(
                 raise
             session.write_model(keep_replaced=False)
             if journal.is_shared:  # the last snapshot in the database counted the messages
-                from surebayes.filter.hosts import put_snapshot
+                from surebayes.filter.hosts import follow_up_erasure
 
-                put_snapshot(session, journal)
+                follow_up_erasure(session, journal)
     return {**done, "rows": len(rows)}
 
 

@@ -8,15 +8,19 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from surebayes.errors import Busy, StoreError
+from surebayes.errors import Busy, JournalAway, StoreError
 from surebayes.filter.base import stamp_of
 from surebayes.filter.filter import Filter
 from surebayes.filter.new_folder import remove_unused
 from surebayes.filter.persons import Persons, folder_of, has_layer
 from surebayes.filter.store.journal_file import NAME as JOURNAL
 from surebayes.server.allocator import release_freed
+
+if TYPE_CHECKING:
+    from surebayes.filter.following import LayersFollower
+    from surebayes.filter.session import Session
 
 Answer = TypeVar("Answer")
 _ATTEMPTS = 5
@@ -59,6 +63,45 @@ class OpenLayers:
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._site_stamp = stamp_of(site.path)
         self._closings = 0
+        self.follower: LayersFollower | None = None
+
+    def followed(self) -> LayersFollower | None:
+        """Return the follower of the layers, for `Filter.follow` of the site; None without a shared journal."""
+        if self.persons.shared is not None and self.follower is None:
+            from surebayes.filter.following import LayersFollower
+
+            self.follower = LayersFollower(self.persons.shared, self.session_of, self._release)
+        return self.follower
+
+    @contextlib.contextmanager
+    def session_of(self, name: str) -> Iterator[Session | None]:
+        """Lend the session of a person's layer if it is open; it isn't closed in the block."""
+        with self._lock:
+            entry = self._open.get(name)
+            if entry is not None and (entry.layer is None or entry.gone):
+                entry = None
+            if entry is not None:
+                entry.users += 1
+        try:
+            yield None if entry is None or entry.layer is None else entry.layer._session
+        finally:
+            if entry is not None:
+                self._left(entry)
+
+    def _left(self, entry: _Open) -> bool:
+        """Count a user less, and close a retired layer after its last one; return whether this was the last."""
+        with self._lock:
+            entry.users -= 1
+            is_last, is_old = not entry.users, entry.gone
+        if is_last and is_old:
+            with entry.lock:
+                self._close(entry)
+        return is_last and not is_old
+
+    def bring(self, name: str) -> None:
+        """Have the copy of a person's layer brought up to date, where other hosts have taught it."""
+        if self.follower is not None and self.follower.is_behind(name):
+            self.follower.ask(name)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -81,6 +124,8 @@ class OpenLayers:
     def _opened(self, name: str, make: bool) -> Iterator[tuple[Filter, tuple[int, int]]]:
         """Open as `of`; yield the filter, and the layer's identity when it was opened."""
         folder = folder_of(self.persons.users, name)
+        if not make:
+            self.bring(name)
         if not make and not has_layer(folder):
             self._release(name)
             yield self.site, _NOWHERE
@@ -93,13 +138,7 @@ class OpenLayers:
             yield entry.layer, entry.place
             came_to_nothing = False
         finally:
-            with self._lock:
-                entry.users -= 1
-                is_last, is_old = not entry.users, entry.gone
-            if is_last and is_old:
-                with entry.lock:
-                    self._close(entry)
-            elif is_last and came_to_nothing:  # the first lesson was refused: remove the empty layer
+            if self._left(entry) and came_to_nothing:  # the first lesson was refused: remove the empty layer
                 self._release(name)
                 remove_unused(folder)
             self._trim()
@@ -125,13 +164,23 @@ class OpenLayers:
                     is_open = True
                     try:
                         return work(layer)
-                    except (StoreError, OSError):
-                        if not left or layer is self.site or (has_layer(folder) and _place(folder) == place):
+                    except (StoreError, OSError) as error:
+                        is_same = layer is self.site or (has_layer(folder) and _place(folder) == place)
+                        if not left or (is_same and not self._was_replaced(name, layer, error)):
                             raise
             except (StoreError, OSError) as error:  # perhaps it was deleted while it was opened or made
                 if is_open or not left or isinstance(error, Busy):
                     raise
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _was_replaced(self, name: str, layer: Filter, error: Exception) -> bool:
+        """Whether another host has made or deleted the layer; the copy here is replaced then."""
+        shared = self.persons.shared
+        if shared is None or layer is self.site or isinstance(error, JournalAway):
+            return False
+        with contextlib.suppress(StoreError, OSError):
+            return shared.repair(name)
+        return False
 
     def _entered(self, name: str, folder: str) -> _Open:
         while True:

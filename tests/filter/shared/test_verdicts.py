@@ -236,7 +236,7 @@ def test_erased_verdicts_leave_every_host_and_the_database(two, what, server, ur
     assert left == []
     there = server.sql(database_of(url), "SELECT * FROM surebayes.verdicts")
     assert len(there) == len(verdicts)
-    tables = "verdicts", "memory", "notices", "hosts"
+    tables = "verdicts", "memory", "notices", "hosts", "layers", "removals"
     everything = str([server.sql(database_of(url), f"SELECT * FROM surebayes.{table}") for table in tables])
     assert ("Ann" in everything) == (what != "person")
     for each in two:
@@ -329,7 +329,7 @@ def test_a_change_that_arrived_without_an_answer_counts_once(two, monkeypatch):
 
 def old_tables(server, url):
     """Make the tables those of the release before verdicts were shared."""
-    tables = "verdicts", "memory", "notices", "hosts"
+    tables = "verdicts", "memory", "notices", "hosts", "layers", "removals"
     server.sql(database_of(url), *[f"DROP TABLE surebayes.{table}" for table in tables],
                "DELETE FROM surebayes.version WHERE version > 1")  # fmt: skip
 

@@ -20,9 +20,13 @@ _DEFAULTS: dict[str, Any] = {"classes": ["ham", "spam"], "reader": "mail", "mode
 
 
 def create_layer(
-    path: str, base: str, own_weight: int, renew: bool, arguments: dict[str, Any], content: bool
-) -> Session:
-    """Create a layer on a base; BadInput for arguments that differ from the base's reader, classes or views."""
+    path: str, base: str, own_weight: int, renew: bool, arguments: dict[str, Any], content: bool,
+    facts: dict[str, str] | None = None,
+) -> Session:  # fmt: skip
+    """Create a layer on a base; BadInput for arguments that differ from the base's reader, classes or views.
+
+    With `facts`, its journal is a copy of another host's.
+    """
     own_weight = check_weight(own_weight)
     below = open_whole(base, path, Model.open)
     engine, names = below.model.engine, below.model.names
@@ -37,7 +41,12 @@ def create_layer(
             f"A layer takes the views of its base. Got model={views[0]!r} and width={views[1]}: leave them out."
         )
     link = link_to(below, path, own_weight)
-    return Session.create(path, engine.reader, list(names), engine.views, renew, content, link)
+    return Session.create(path, engine.reader, list(names), engine.views, renew, content, link, facts)
+
+
+def create_on(base: str, path: str, own_weight: int, content: bool, facts: dict[str, str]) -> Session:
+    """Create a layer with the classes, reader and views of its base, and the facts of a given journal."""
+    return create_layer(path, base, own_weight, True, dict(_DEFAULTS), content, facts)
 
 
 def move_base(session: Session, base: str, own_weight: int | None = None, lesson: Lesson = NO_AUTHOR) -> bool:

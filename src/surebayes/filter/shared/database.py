@@ -49,6 +49,8 @@ CHUNK = 2000
 """Rows that are read at a time."""
 _PART = 2**20
 _COPY_FROM = 20  # rows from which COPY is quicker than INSERT
+MOST = 12
+"""Connections of a process to one database, besides the one that listens."""
 _KEPT = 4  # idle connections of a process
 _DENIED = ("password authentication failed", "no password supplied", "no pg_hba.conf entry", "does not exist",
            "permission denied", "certificate", "is not permitted to log in", "authentication failed")  # fmt: skip
@@ -105,6 +107,7 @@ class _Pool:
         self.lock = threading.Lock()
         self.idle: list[BoundedConnection] = []
         self.process = os.getpid()
+        self.free = threading.BoundedSemaphore(MOST)
         self.failed: tuple[float, SurebayesError] | None = None
 
 
@@ -224,8 +227,28 @@ def connected(url: str) -> BoundedConnection:
 
 @contextlib.contextmanager
 def lent(url: str, fresh: bool = False) -> Iterator[BoundedConnection]:
-    """Lend a connection; JournalAway where the database can't be reached."""
-    pool, connection = _pool(url), None
+    """Lend a connection, one of at most `MOST` at a time.
+
+    Raises
+    ------
+    JournalAway
+        Where the database can't be reached.
+    Busy
+        Where no connection is returned for `PATIENCE` seconds.
+    """
+    pool = _pool(url)
+    if not pool.free.acquire(timeout=PATIENCE):
+        raise Busy(f"All {MOST} connections of this process to {without_password(url)} are in use. Try again.")
+    try:
+        with _lent(url, pool, fresh) as connection:
+            yield connection
+    finally:
+        pool.free.release()
+
+
+@contextlib.contextmanager
+def _lent(url: str, pool: _Pool, fresh: bool) -> Iterator[BoundedConnection]:
+    connection = None
     with pool.lock:
         if pool.failed is not None and time.monotonic() < pool.failed[0]:
             raise type(pool.failed[1])(*pool.failed[1].args)
@@ -323,10 +346,11 @@ def journal_number(connection: BoundedConnection, name: str, make: bool = False)
 
 
 def journals(connection: BoundedConnection) -> list[tuple[int, str]]:
-    """Return number and name of each journal."""
-    return [
-        (int(n), str(name)) for n, name in connection.execute("SELECT journal, name FROM surebayes.journals ORDER BY 1")
-    ]
+    """Return number and name of each journal, except those of personal layers."""
+    has_layers = connection.execute("SELECT to_regclass('surebayes.layers')").fetchone() != (None,)
+    which = "WHERE journal NOT IN (SELECT journal FROM surebayes.layers)" if has_layers else ""
+    rows = connection.execute(f"SELECT journal, name FROM surebayes.journals {which} ORDER BY 1".encode())
+    return [(int(number), str(name)) for number, name in rows]
 
 
 def lock(connection: BoundedConnection, journal: int, wait: float, what: str = "journal") -> None:

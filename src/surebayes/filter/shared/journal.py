@@ -13,7 +13,7 @@ from binascii import crc32
 from hashlib import blake2b
 
 from surebayes.errors import BadModel, Busy, JournalAway
-from surebayes.filter.shared import database
+from surebayes.filter.shared import database, directory
 from surebayes.filter.shared.address import read_url, without_password
 from surebayes.filter.store.events import COLUMNS, ENCODED, NAMES, chained, event_of
 from surebayes.filter.store.journal import _INSERT, Journal
@@ -126,12 +126,31 @@ class SharedJournal(Journal):
         if not self.number:
             database.check(connection, self.url)
             number = database.journal_number(connection, self.name)
+            if number is None and self.is_layer and not self.last():
+                number = directory.register(connection, self.name, self.facts)
             if number is None:
+                self._check_not_removed(connection)
                 raise BadModel(
                     f"{without_password(self.url)} has no journal {self.name}. Name its database, or add the journal "
                     "with `surebayes migrate --journal URL`."
                 )
             self.number = number
+
+    @property
+    def is_layer(self) -> bool:
+        """Whether it is the journal of a personal layer."""
+        return directory.FACT in self.facts
+
+    def _check_not_removed(self, connection: BoundedConnection) -> None:
+        """Raise LayerReplaced for the journal of a person whose layer was deleted."""
+        if self.is_layer:
+            site, person, _ = directory.described(self.facts)
+            number = database.journal_number(connection, site)
+            if number is not None and directory.is_removed(connection, number, self.name):
+                raise directory.LayerReplaced(
+                    f"The layer of {person!r} was deleted on another host. `surebayes sync -m SITE --users DIR` "
+                    "deletes the copy of this host."
+                )
 
     @property
     def _locked_connection(self) -> BoundedConnection:
@@ -197,12 +216,13 @@ class SharedJournal(Journal):
         rows = database.rows_from(connection, self.number, max(last, 1))
         if anchor is not None:
             if not rows or (rows[0][0], rows[0][_AT["head_check"]], rows[0][_AT["chain"]]) != (last, *anchor):
-                raise self._unlike(last)
+                raise self._unlike(connection, last)
             del rows[0]
         self._check_rows(rows, last, chain)
         return rows
 
-    def _unlike(self, last: int) -> BadModel:
+    def _unlike(self, connection: BoundedConnection, last: int) -> BadModel:
+        self._check_not_removed(connection)
         return BadModel(
             f"The journal in {without_password(self.url)} is not the one that {self.folder!r} was copied from: row "
             f"{last:,} is missing or different. If the database was restored from an older copy, restore a newer one; "
@@ -234,14 +254,18 @@ class SharedJournal(Journal):
         found = database.facts(connection, self.number)
         with guard:
             for name, value in found.items():
-                if name not in _OWN_FACTS:
+                if name not in _OWN_FACTS and not (self.is_layer and name == "about"):
                     super().set_fact(name, value)
 
     # ---- adding rows
 
     def set_fact(self, name: str, value: str) -> None:
-        """Store a fact about the journal as a whole, here and in the database."""
-        if self.facts.get(name) != value and self._connection is not None:
+        """Store a fact about the journal as a whole, here and in the database.
+
+        A layer's description names its base by the path on this host, so it stays here.
+        """
+        is_own = self.is_layer and name == "about"
+        if self.facts.get(name) != value and self._connection is not None and not is_own:
             with database.named_errors(self.url):
                 database.add_facts(self._connection, self.number, {name: value})
         super().set_fact(name, value)

@@ -11,7 +11,7 @@ import sqlite3
 from collections import namedtuple
 
 from surebayes.errors import BadModel, JournalAway
-from surebayes.filter.store.journal_file import errors_named
+from surebayes.filter.store.journal_file import WAITING, errors_named
 from surebayes.persist.folder import adopt, adopt_named
 
 TYPE_CHECKING = False
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from surebayes.filter.state import Transaction
     from surebayes.filter.store.events import Lesson
 
-NAME = "waiting.sqlite"
 LEARN, FORGET = "learn", "forget"
 EACH = 500
 """Bytes that a lesson counts for besides its content."""
@@ -79,7 +78,7 @@ class WaitingLesson(
 
 def is_there(folder: str) -> bool:
     """Whether lessons may wait in a folder."""
-    return os.path.exists(os.path.join(folder, NAME))
+    return os.path.exists(os.path.join(folder, WAITING))
 
 
 class Outbox:
@@ -92,7 +91,7 @@ class Outbox:
     """
 
     def __init__(self, folder: str) -> None:
-        self.path = os.path.join(folder, NAME)
+        self.path = os.path.join(folder, WAITING)
         if not os.path.exists(self.path):
             handle = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
             try:
@@ -116,7 +115,7 @@ class Outbox:
             except BaseException:
                 self._db.close()
                 raise
-        adopt_named(folder, f"{NAME}-journal")
+        adopt_named(folder, f"{WAITING}-journal")
 
     def add(self, lesson: WaitingLesson, most_bytes: int, cause: JournalAway) -> None:
         """Add a lesson; it is on disk on return.
@@ -147,6 +146,19 @@ class Outbox:
         with errors_named(self.path):
             rows = self._db.execute("SELECT * FROM waiting ORDER BY number").fetchall()
         return [WaitingLesson._make((*row[:9], None if row[9] is None else row[9:])) for row in rows]
+
+    def take_over(self, lessons: Iterable[WaitingLesson]) -> None:
+        """Add the lessons of another file with their keys, without the known ones; they are on disk on return."""
+        with errors_named(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                for lesson in lessons:
+                    values = (*lesson[1:9], *(lesson.commit or (None, None, None)))
+                    self._db.execute(f"INSERT OR IGNORE INTO waiting VALUES (NULL{', ?' * len(values)})", values)
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Remove lessons that have been counted."""

@@ -9,7 +9,7 @@ import os
 import platform
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from surebayes.filter.shared import database
+from surebayes.filter.shared import database, directory
 from surebayes.filter.shared.address import host_of
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.lesson_digest import RunningHash, Scope
@@ -47,6 +47,8 @@ class Host(NamedTuple):
         Seconds since the report.
     is_this : bool
         Whether it is this host.
+    removal : int or None
+        The last removal in its personal layers; None if it has reported none.
     """
 
     id: str
@@ -57,6 +59,7 @@ class Host(NamedTuple):
     digest: str
     seconds: float
     is_this: bool
+    removal: int | None = None
 
 
 def digest_here(folder: str, scope: Scope) -> tuple[int, str]:
@@ -99,6 +102,15 @@ def report(connection: BoundedConnection, number: int, folder: str, release: str
         database.unlock(connection, number, "verdicts")
 
 
+def acknowledge(connection: BoundedConnection, number: int, folder: str, removal: int) -> None:
+    """Report the last removal that is followed in the layers of this host, which has reported before."""
+    if directory.has_layers(connection):
+        connection.execute(
+            "UPDATE surebayes.hosts SET removal = greatest(removal, %s) WHERE journal = %s AND host = %s",
+            (removal, number, host_of(folder)),
+        )
+
+
 def leave(connection: BoundedConnection, number: int, folder: str) -> None:
     """List this host no longer; its slot stays taken."""
     connection.execute(
@@ -110,13 +122,15 @@ def listed(connection: BoundedConnection, number: int, folder: str) -> list[Host
     """Return the hosts that have reported, by name."""
     if database.tables_version(connection) < VERSION:
         return []
+    removal = "removal" if directory.has_layers(connection) else "NULL"
     rows = connection.execute(
-        "SELECT host, name, release, seq, coalesce(change, 0), digest, extract(epoch FROM now() - time)::float8 "
-        "FROM surebayes.hosts WHERE journal = %s AND time > now() - make_interval(secs => %s) ORDER BY name, slot",
+        "SELECT host, name, release, seq, coalesce(change, 0), digest, extract(epoch FROM now() - time)::float8, "
+        f"{removal} FROM surebayes.hosts WHERE journal = %s AND time > now() - make_interval(secs => %s) "
+        "ORDER BY name, slot",
         (number, LOST),
     )
     this = host_of(folder)
-    return [Host._make((*row, row[0] == this)) for row in rows]
+    return [Host._make((*row[:7], row[0] == this, row[7])) for row in rows]
 
 
 # ---------------------------------------------------------------------- comparison

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from surebayes.filter.store.events import COLUMNS
 
-VERSION = 2
-"""The version of the tables; of version 1 the lessons are shared, and the verdicts of each host are its own."""
+VERSION = 3
+"""The version of the tables: 1 shares the lessons of a filter, 2 remembered verdicts as well, 3 personal layers."""
 
 _TYPES = {"INTEGER": "bigint", "TEXT": "text", "REAL": "double precision", "BLOB": "bytea"}
 
@@ -109,7 +109,38 @@ END $$;
 """Remembered verdicts as they are now, with the number of the exchange that changed them last; budgets, counts and
 settings; notices (scores, rows of the ledger, erasures); and the hosts."""
 
-STEPS = (TABLES_1, TABLES_2)
+TABLES_3 = """
+CREATE TABLE surebayes.layers (
+  site integer NOT NULL REFERENCES surebayes.journals,
+  person text NOT NULL,
+  journal integer NOT NULL UNIQUE REFERENCES surebayes.journals,
+  PRIMARY KEY (site, person)
+);
+CREATE TABLE surebayes.removals (
+  site integer NOT NULL REFERENCES surebayes.journals,
+  number bigint NOT NULL,
+  person bytea NOT NULL,
+  journal text NOT NULL,
+  seq bigint,
+  PRIMARY KEY (site, number)
+);
+ALTER TABLE surebayes.hosts ADD COLUMN removal bigint;
+DO $$ BEGIN
+  IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'surebayes_append') THEN
+    GRANT SELECT, INSERT ON surebayes.layers TO surebayes_append;
+    GRANT SELECT ON surebayes.removals TO surebayes_append;
+  END IF;
+  IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'surebayes_erase') THEN
+    GRANT INSERT ON surebayes.removals TO surebayes_erase;
+    GRANT DELETE ON surebayes.layers, surebayes.journals, surebayes.facts, surebayes.events, surebayes.sent
+      TO surebayes_erase;
+  END IF;
+END $$;
+"""
+"""The journal of each person with a layer on a site, and what hosts delete from their copies, numbered in the order of
+commits: a person, known by a keyed hash of the name, or erased content of a layer up to its row `seq`."""
+
+STEPS = (TABLES_1, TABLES_2, TABLES_3)
 """SQL of each version, from the version before."""
 
 ROLES = f"""\
@@ -119,12 +150,14 @@ CREATE ROLE surebayes_append NOLOGIN;
 CREATE ROLE surebayes_erase NOLOGIN IN ROLE surebayes_append;
 GRANT USAGE ON SCHEMA surebayes TO surebayes_append;
 GRANT SELECT ON ALL TABLES IN SCHEMA surebayes TO surebayes_append;
-GRANT INSERT ON surebayes.journals, surebayes.facts, surebayes.events, surebayes.sent, surebayes.snapshots
-  TO surebayes_append;
+GRANT INSERT ON surebayes.journals, surebayes.facts, surebayes.events, surebayes.sent, surebayes.snapshots,
+  surebayes.layers TO surebayes_append;
 GRANT INSERT, UPDATE, DELETE ON {_OF_HOSTS}
   TO surebayes_append;
 GRANT UPDATE (body) ON surebayes.events TO surebayes_erase;
-GRANT DELETE ON surebayes.snapshots TO surebayes_erase;
+GRANT INSERT ON surebayes.removals TO surebayes_erase;
+GRANT DELETE ON surebayes.snapshots, surebayes.layers, surebayes.journals, surebayes.facts, surebayes.events,
+  surebayes.sent TO surebayes_erase;
 -- A role for a host, and one for the person who erases:
 --   CREATE ROLE mail1 LOGIN PASSWORD '...' IN ROLE surebayes_append;
 --   CREATE ROLE privacy LOGIN PASSWORD '...' IN ROLE surebayes_erase;

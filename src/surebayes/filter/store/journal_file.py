@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 NAME = "journal.sqlite"
 SHARED = "journal.url"
 """The file in a folder whose journal is a copy of one in a database that other hosts use, too."""
+WAITING = "waiting.sqlite"
+"""The file with lessons that wait for that database."""
 PAGE, SMALL_PAGE = 16384, 4096
 """Bytes of a page of a new file: most messages fit into a large page, which cuts SQLite's share of a training by a
 third; with small pages a file of few messages takes a quarter of the room."""
