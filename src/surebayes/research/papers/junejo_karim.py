@@ -136,7 +136,7 @@ def table_2(
         lab, "table 2", title, corpus, sizes, TABLE_2, setting, runs, methods, tokens, {"test": test},
         **options, shuffled=shuffled,
     )  # fmt: skip
-    result.notes.append("The paper's 2,000 reviews of each class are 1,000: 600 at most train, 400 test.")
+    result.notes.append("The corpus has 1,000 reviews of each class, not 2,000 as in the paper: at most 600 train, 400 test.")
     result.notes.append(_misses(result, methods, corpus))
     if tokens == "chosen":
         once = drawn.choose(drawn.judge(lab), once=True)
@@ -226,7 +226,7 @@ def table_1(
                 )
                 records.append(PublishedFigure(PAPER, "table 1", corpus, row, name, published_value, result[name], how))
         if corpus == "ecml2006_a" and not complete:
-            notes.append("TrainTest A without its training file is another, easier problem: inboxes are alike.")
+            notes.append("Task A without its training file is a different, easier problem: the inboxes are alike.")
     return Result(PAPER, "table 1", "Accuracy on personal inboxes", records, [], notes)
 
 

@@ -227,7 +227,7 @@ def table_2(
                 records.append(PublishedFigure(PAPER, "table 2", corpus, row, column, published_value, value, how))
         notes += _findings(lab, corpus, areas, documents, pool)
     notes.append("For softmax rows the column of all features takes the best steepness on the test set, as printed.")
-    notes.append("LR and SVM with DSFS or on abs_idf rows are not in the paper, which suggests them.")
+    notes.append("LR and SVM with DSFS or on abs_idf rows are suggested in the paper, but not measured there.")
     return Result(PAPER, "table 2", "AUC for FP in [0, 0.1]", records, [], notes)
 
 
@@ -288,7 +288,7 @@ def _findings(
             notes.append(
                 f"{corpus}: shuffled instead of by time (mean of {SHUFFLES}) DSFS lifts {first} most, by "
                 f"{mixed[first]['lift']:.4f}, and the best N for NB is {mixed['NB']['N']}: "
-                + ("it is the drift of the stream that breaks it." if holds else "drift alone doesn't explain it.")
+                + ("the drift of the stream is the cause." if holds else "drift alone doesn't explain it.")
             )
     return notes
 
@@ -397,7 +397,7 @@ def figure_2(lab: Lab, corpus: str = "spamassassin", noise: float = 0.05, docume
 def figure_3(lab: Lab, corpus: str | None = None, noise: float = 0.0, documents: int | None = None) -> Result:
     """Figure 3: ROC for FP in [0, 0.14] on TREC-2005, or without it on Enron-Spam."""
     chosen = corpus or ("trec05p" if lab.has("trec05p") else "enron_spam")
-    why = "Enron-Spam stands in, whose ham has the same source"
+    why = "Enron-Spam, with ham from the same source, stands in"
     return _roc_figure(lab, "figure 3", "TREC-2005", chosen, noise, why, documents)
 
 

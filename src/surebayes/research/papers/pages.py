@@ -25,8 +25,10 @@ def pages(results: Sequence[Result], plots: str) -> dict[str, str]:
         lines = [
             f"# {papers.title(paper)}",
             "",
-            "Each cell is our figure, with the published one in parentheses; a cell without a corpus has the published",
-            "one alone. Written by `python -m surebayes.papers --all --pages docs/reproduction`; don't edit.",
+            "After this page you can compare the paper's tables and figures with ours. Each cell has our figure, and the",
+            "published one in parentheses. If the corpus is not available, the cell has the published figure alone.",
+            f"`surebayes reproduce {paper}` measures the figures again. `python -m surebayes.papers --all --pages",
+            "docs/reproduction` writes this page; don't edit it.",
             "",
         ]
         shown = [as_markdown(result, plots) for result in shortened(of_paper)]
