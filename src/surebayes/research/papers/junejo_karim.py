@@ -136,7 +136,7 @@ def table_2(
         lab, "table 2", title, corpus, sizes, TABLE_2, setting, runs, methods, tokens, {"test": test},
         **options, shuffled=shuffled,
     )  # fmt: skip
-    result.notes.append("The corpus has 1,000 reviews of each class, not 2,000 as in the paper: at most 600 train, 400 test.")
+    result.notes.append("The corpus has 1,000 reviews of each class (2,000 in the paper): at most 600 train, 400 test.")
     result.notes.append(_misses(result, methods, corpus))
     if tokens == "chosen":
         once = drawn.choose(drawn.judge(lab), once=True)

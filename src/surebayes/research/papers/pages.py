@@ -25,8 +25,8 @@ def pages(results: Sequence[Result], plots: str) -> dict[str, str]:
         lines = [
             f"# {papers.title(paper)}",
             "",
-            "After this page you can compare the paper's tables and figures with ours. Each cell has our figure, and the",
-            "published one in parentheses. If the corpus is not available, the cell has the published figure alone.",
+            "After this page you can compare the paper's tables and figures with ours. Each cell has our figure, and",
+            "the published one in parentheses. If the corpus is not available, it has the published figure alone.",
             f"`surebayes reproduce {paper}` measures the figures again. `python -m surebayes.papers --all --pages",
             "docs/reproduction` writes this page; don't edit it.",
             "",
