@@ -53,6 +53,7 @@ GENERATED := ARCHITECTURE.md $(wildcard docs/*.md docs/papers/*.md) README.md
 # The default suite. COVERAGE=1 also records the lines that it runs, for `make check`, and takes much longer.
 test: setup
 	rm -f .coverage
+	$(BIN)/python -m compileall -q src/surebayes  # not at each start of a command, where Python may write no bytecode
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(if $(COVERAGE),--cov=surebayes --cov-report=)
 
 # Real clients and mail servers from Debian's packages, on loopback. Exim is unpacked, not installed: its package and postfix's conflict.

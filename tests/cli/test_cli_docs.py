@@ -44,7 +44,8 @@ def test_every_command_is_documented(words):
     page = PAGES[f"{words[0]}.md"]
     assert f"# surebayes {' '.join(words)}\n" in page
     for parameter in ALL[words].params:
-        assert all(flag in page for flag in parameter.opts if flag.startswith("-"))
+        if not getattr(parameter, "hidden", False):
+            assert all(flag in page for flag in parameter.opts if flag.startswith("-"))
 
 
 def test_the_overview_names_every_command():
@@ -144,7 +145,7 @@ def test_help_begins_with_at_most_five_options(words):
     topics = {heading: rows for heading, rows in command.topics(context) if heading != "Arguments"}
     heading, rows = next(iter(topics.items()))
     assert heading == "Options"
-    options = [parameter for parameter in command.get_params(context) if isinstance(parameter, click.Option)]
+    options = [one for one in command.get_params(context) if isinstance(one, click.Option) and not one.hidden]
     assert sum(map(len, topics.values())) == len(options)  # none is lost, none shown twice
     if len(options) > 9:
         assert len(rows) == 5

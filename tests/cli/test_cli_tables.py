@@ -374,3 +374,21 @@ def test_with_hints_no_question_is_asked(tmp_path):
     assert code == 0
     assert "Which class" not in sent
     assert "spam is the positive class" in sent
+
+
+@pytest.mark.parametrize("command", ["classify", "explain", "learn", "forget", "rescue"])
+def test_a_label_column_that_is_not_used_gets_a_note(run, tmp_path, monkeypatch, command):
+    (tmp_path / "t.csv").write_text("text\nlunch at noon\n")
+    words = [
+        command,
+        "-m",
+        tmp_path / "none",
+        "--csv",
+        tmp_path / "t.csv",
+        *["--as", "ham"][: 2 * (command == "learn")],
+    ]
+    note = f"--label has no effect: {command} uses no labels of tables."
+    assert note in run(*words, "--label", "topic").err
+    monkeypatch.setenv("SUREBAYES_LABEL", "topic")
+    assert note not in run(*words).err
+    assert "--label" not in run(command, "--help").out

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from surebayes.cli.shared import show as _show
-from surebayes.cli.shared.command import ParamType, setting
+from surebayes.cli.shared.command import ParamType, is_flag, setting
 from surebayes.datasets.sources import Source, Sources
 from surebayes.datasets.tables import TABLES, listed
 
@@ -72,8 +72,17 @@ class Inputs:
             _show.note(f"skipped: {len(self.skipped) - 5:,} more")
 
 
-def table_options(function: Any) -> Any:
-    """Add the options for reading tables."""
+def _note_unused(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Report a flag without effect: scripts that give it continue."""
+    if is_flag("label"):
+        _show.note(f"--label has no effect: {context.info_name} uses no labels of tables.")
+    return value
+
+
+def table_options(function: Any, labelled: bool = False) -> Any:
+    """Add the options for reading tables; ``--label`` is hidden where labels aren't used."""
+    unused: dict[str, Any] = {} if labelled else {"hidden": True, "callback": _note_unused}
+    columns = "--text and --label take column numbers" if labelled else "--text takes a column number"
     for option in reversed(
         (
             *(
@@ -81,12 +90,11 @@ def table_options(function: Any) -> Any:
                 for format in TABLES.values()
             ),
             setting("text"),
-            setting("label"),
+            setting("label", **unused),
             setting("encoding"),
             setting("delimiter"),
             click.option("--header/--no-header", default=True, help=(
-                "Whether the first line of a CSV file names its columns; if not, --text and --label take column "
-                "numbers."
+                f"Whether the first line of a CSV file names its columns; if not, {columns}."
             )),
             click.option("--skip-bad", is_flag=True, help="Skip files and rows that can't be read, and report them."),
         )
@@ -97,7 +105,7 @@ def table_options(function: Any) -> Any:
 
 def class_options(function: Any) -> Any:
     """Add ``--ham``, ``--spam``, ``--class`` and the options of tables."""
-    function = table_options(function)
+    function = table_options(function, labelled=True)
     for option in (
         click.option("--class", "classes", type=_Labelled(), metavar="NAME=PATH", multiple=True, help=(
             "Documents of one class: a Maildir, mbox, MH folder, folder of files, or file; may be repeated."
