@@ -141,7 +141,7 @@ def test_verdicts_are_listed_and_told_by_number(mine):
     assert mine.history(mail)[0]["who"] == "bob"
     assert mine.remembered(known=True)[0].truth == "ham"
     json.dumps([each.to_dict() for each in mine.remembered()])
-    with pytest.raises(BadInput, match="No remembered verdict has the number 999"):
+    with pytest.raises(BadInput, match="no remembered verdict with the number 999"):
         mine.set_label(999, "ham")
     with pytest.raises(ValueError, match="Unknown class"):
         mine.set_label(row.id, "eggs")

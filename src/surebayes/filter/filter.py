@@ -1311,7 +1311,9 @@ class Filter:
     def _known_verdict(self, number: int) -> RememberedVerdict:
         verdict = self.remembered_verdict(number)
         if verdict is None:
-            raise BadInput(f"No remembered verdict has the number {number!r}; it may be too old.")
+            raise BadInput(
+                f"There is no remembered verdict with the number {number!r}. It may have been removed by retention."
+            )
         return verdict
 
     def remembered_verdict(self, number: int) -> RememberedVerdict | None:
@@ -1422,7 +1424,9 @@ class Filter:
         """Return a remembered verdict, and its document as `learner` reads it, if its content is stored."""
         memory, verdict = self._recorder.memory, self.remembered_verdict(number)
         if memory is None or verdict is None:
-            raise BadInput(f"No remembered verdict has the number {number!r}; it may be too old.")
+            raise BadInput(
+                f"There is no remembered verdict with the number {number!r}. It may have been removed by retention."
+            )
         content = memory.content(number)
         if content is None:
             return memory, verdict, None

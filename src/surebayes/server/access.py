@@ -1,4 +1,4 @@
-"""Access control: roles of tokens, certificates and users behind a proxy, and protection against forged requests."""
+"""Access control: roles of tokens, client certificates and proxied users, and protection against forged requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from surebayes.errors import BadConfig
 from surebayes.filter.persons import person_named
 
 ROLES = ("read", "teach", "admin")
-"""Each role includes the roles before it."""
+"""Roles in ascending order; each role includes the previous ones."""
 
 MOST_BYTES = 1 << 24
 """Maximum size of the token file in bytes."""
@@ -50,7 +50,7 @@ class Grant:
     role : str
         One of `ROLES`.
     person : str or None
-        The only person that it is valid for.
+        The only person that it is valid for; None for all people.
     name : str or None
         The author of its lessons in the history; None leaves the author to the client.
     """
@@ -61,19 +61,19 @@ class Grant:
 
 
 EVERYTHING = Grant("admin")
-"""The permission of this machine without tokens."""
+"""The permission of local clients if there is no token file."""
 EVERYONE = "user:*"
-"""The line for all users that a proxy has authenticated, each for their own layer."""
+"""The key for all users authenticated by a proxy, each restricted to their layer."""
 _NAMED = "name="
 _KEY = re.compile(r"[0-9a-fA-F]{64}|(?:certificate|user):\S{1,200}")
 
 
 def parsed_tokens(content: bytes, persons: bool = False) -> tuple[dict[str, Grant], list[tuple[int, str]]]:
-    r"""Return the grants of a token file, keyed by the first word of a line, and its invalid lines.
+    r"""Parse a token file; return the grants by the first word of their lines, and the errors by line number.
 
     A line is ``WHO role [person] [name=NAME]``. WHO is the SHA-256 of a token, ``certificate:NAME`` for a client
-    certificate, ``user:NAME`` for a user that a proxy has authenticated, or ``user:*`` for all such users. Blank lines
-    and lines that start with ``#`` are ignored. An invalid line grants nothing; the remaining lines stay valid.
+    certificate, ``user:NAME`` for a user authenticated by a proxy, or ``user:*`` for all such users. Blank lines and
+    lines that start with ``#`` are ignored. Invalid lines grant nothing and don't affect the remaining lines.
 
     Parameters
     ----------
@@ -94,9 +94,9 @@ def parsed_tokens(content: bytes, persons: bool = False) -> tuple[dict[str, Gran
         try:
             words = line.decode().split()
             if words and not words[0].startswith("#"):
-                may_be_cut = persons or words[-1].startswith(_NAMED)  # "teach" may be the start of "teach ann"
+                may_be_truncated = persons or words[-1].startswith(_NAMED)  # "teach" could be part of "teach ann"
                 key, grant = _grant(words, persons)
-                if may_be_cut and not line.endswith((b"\n", b"\r")):
+                if may_be_truncated and not line.endswith((b"\n", b"\r")):
                     raise ValueError("the last line has no line end, so it may be truncated.")
                 grants[key] = grant
         except UnicodeDecodeError:
@@ -107,7 +107,7 @@ def parsed_tokens(content: bytes, persons: bool = False) -> tuple[dict[str, Gran
 
 
 def _grant(words: list[str], persons: bool) -> tuple[str, Grant]:
-    """Return the key and the grant of a line; ValueError never quotes the line, which may contain a token."""
+    """Return the key and the grant of a line; a ValueError doesn't quote the line, which may contain a token."""
     name = words.pop()[len(_NAMED) :] if words[-1].startswith(_NAMED) else None
     if name is not None and not (1 <= len(name) <= 64 and name.isprintable()):
         raise ValueError("name= must have 1 to 64 printable characters.")
@@ -119,7 +119,8 @@ def _grant(words: list[str], persons: bool) -> tuple[str, Grant]:
     key, person = words[0].lower(), None
     if key == EVERYONE and (not persons or len(words) > 2 or name is not None):
         raise ValueError(
-            "user:* is for each user's own layer: it takes no person and no name, and needs a server with --users."
+            "user:* restricts each user to their layer: it allows neither a person nor a name, and needs a server with "
+            "--users."
         )
     if len(words) == 3:
         if not persons:
@@ -131,9 +132,10 @@ def _grant(words: list[str], persons: bool) -> tuple[str, Grant]:
 
 
 def read_tokens(path: str | os.PathLike[str], persons: bool = False) -> dict[str, Grant]:
-    """Return the grants of a token file; raise BadConfig for an invalid line, or a file without tokens.
+    """Return the grants of a token file; raise BadConfig for an invalid line or a file without tokens.
 
-    Used at start-up, when an administrator can correct the file; `Tokens` follows later changes.
+    It is called at start-up, when an administrator can correct the file; `Tokens` follows later
+    changes.
 
     Parameters
     ----------
@@ -146,12 +148,14 @@ def read_tokens(path: str | os.PathLike[str], persons: bool = False) -> dict[str
     for number, problem in problems:
         raise BadConfig(f"{os.fspath(path)}, line {number}: {problem}")
     if not grants:
-        raise BadConfig(f"{os.fspath(path)} has no tokens, so no one could sign in. Add a line: SHA-256 and role.")
+        raise BadConfig(
+            f"{os.fspath(path)} has no tokens, so nobody could sign in. Add a line with a token's SHA-256 and its role."
+        )
     return grants
 
 
 def _content(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a file; never block on a pipe in its place."""
+    """Return the content of a regular file, without blocking if it is a pipe."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -163,10 +167,10 @@ def _content(path: str | os.PathLike[str]) -> bytes:
 
 
 class Tokens:
-    """The current tokens of a file.
+    """The tokens of a file, reloaded when the file changes.
 
-    Removing a line revokes its token from the next request on. An invalid line is logged and grants nothing;
-    a missing or unreadable file revokes every token.
+    Removing a line revokes its token before the next request. Invalid lines are logged and grant nothing. A missing or
+    unreadable file revokes all tokens.
 
     Parameters
     ----------
@@ -190,7 +194,7 @@ class Tokens:
         self._refresh()
 
     def grant_of(self, token: str) -> Grant | None:
-        """Return the grant of a token, or None. Only digests are compared."""
+        """Return the grant of a token, or None; only digests are compared."""
         return self.grant_of_digest(hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest())
 
     def grant_of_digest(self, digest: str) -> Grant | None:
@@ -199,22 +203,22 @@ class Tokens:
         return self._grants.get(digest)
 
     def grant_of_certificate(self, names: Sequence[str]) -> Grant | None:
-        """Return the grant of a verified client certificate: that of its first name with a line, or None."""
+        """Return the grant of a verified client certificate by the first of its names with a line, or None."""
         self._refresh()
         return next((grant for name in names if (grant := self._grants.get(f"certificate:{name}")) is not None), None)
 
     def grant_of_user(self, name: str) -> Grant | None:
-        """Return the grant of a user that a proxy has authenticated, or None."""
+        """Return the grant of a user authenticated by a proxy, or None."""
         self._refresh()
         user = person_named(name)
         if user is None:
             return None
         everyone = self._grants.get(EVERYONE)
-        own = None if everyone is None else Grant(everyone.role, user, user)
-        return self._grants.get(f"user:{user}", own)
+        default = None if everyone is None else Grant(everyone.role, user, user)
+        return self._grants.get(f"user:{user}", default)
 
     def _refresh(self) -> None:
-        """Reload the file if it may have changed, and at least once a second: timestamps can be wrong."""
+        """Reload the file if it may have changed, and at least once per second, since timestamps can be wrong."""
         try:
             stamp = self._stamp_now()
             if stamp == self._stamp and self._settled and time.monotonic() - self._looked < 1:
@@ -223,10 +227,10 @@ class Tokens:
             content = _content(self.path)
         except (OSError, ValueError) as error:
             if getattr(error, "errno", None) in _NO_FILES and self._stamp == self._stamp_or_none():
-                return  # the file is unchanged; this process has run out of descriptors
+                return  # the process has run out of descriptors, but the file is unchanged
             self._revoke_all(error)
             return
-        # A change within one clock tick leaves the stamp unchanged
+        # A change within the same clock tick doesn't change the stamp.
         self._stamp, self._settled = stamp, before - stamp[0] > 10**9
         self._looked = time.monotonic()
         if content != self._content:
@@ -254,7 +258,7 @@ class Tokens:
         self._report("info", "tokens read", tokens=len(self._grants), left_out=len(problems))
 
     def _revoke_all(self, error: Exception) -> None:
-        """Revoke every token while the file is unreadable; log each reason once."""
+        """Revoke all tokens while the file is unreadable; log each reason once."""
         self._grants, self._content, self._stamp = {}, None, None
         problem = f"{getattr(error, 'strerror', None) or error}"
         if problem != self._problem:
@@ -267,7 +271,7 @@ class Tokens:
 
 
 def is_own_host(host: str) -> bool:
-    """Return whether a Host header names this machine; another name indicates DNS rebinding.
+    """Return whether a Host header names the loopback interface; any other name may be DNS rebinding.
 
     Examples
     --------
@@ -278,7 +282,7 @@ def is_own_host(host: str) -> bool:
 
 
 def is_same_origin(origin: str, host: str) -> bool:
-    """Return whether the page behind a browser's request came from this server.
+    """Return whether a browser's request originates from a page of this server.
 
     Examples
     --------
@@ -290,11 +294,11 @@ def is_same_origin(origin: str, host: str) -> bool:
 
 
 _SESSION_BYTES = 16
-"""Length of a session name in bytes."""
+"""Length of a session identifier in bytes."""
 
 
 class EndedSessions:
-    """Names of ended sessions, in an unlinked file that the workers inherit from their parent.
+    """Identifiers of ended sessions, in an unlinked file that worker processes inherit.
 
     Examples
     --------
@@ -314,8 +318,8 @@ class EndedSessions:
         os.close(self._file)
 
     def add(self, name: str) -> None:
-        """End a session for every process; `name` has 32 hexadecimal digits."""
-        os.write(self._file, bytes.fromhex(name))  # atomic: few bytes, in append mode
+        """Mark a session as ended in all processes; `name` has 32 hexadecimal digits."""
+        os.write(self._file, bytes.fromhex(name))  # atomic, since the write is short and in append mode
 
     def __contains__(self, name: str) -> bool:
         with self._lock:

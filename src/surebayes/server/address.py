@@ -1,4 +1,4 @@
-"""Listening addresses: ``host:port`` or ``unix:PATH``, bound here or handed over by systemd."""
+"""Listening addresses, ``host:port`` or ``unix:PATH``, and sockets that are bound here or passed by systemd."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from surebayes.errors import BadConfig
 
 BACKLOG = 2048
 FIRST_FD = 3
-"""The first descriptor that systemd hands over (sd_listen_fds)."""
+"""The first file descriptor passed by systemd (see sd_listen_fds)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Listening address: a host and a port, or the path of a unix socket.
+    """A listening address: a host and a port, or the path of a unix socket.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Address:
     def parse(cls, text: str) -> Address:
         """Parse an address; raise BadConfig for an invalid text.
 
-        The prefixes `inet:` and `inet6:` for a host, and `local:` for a path, are the syntax of postfix and sendmail.
+        The prefixes `inet:`, `inet6:` and `local:` of postfix and sendmail are accepted, too.
         """
         kind, _, rest = text.partition(":")
         if kind in ("unix", "local"):
@@ -71,7 +71,7 @@ class Address:
 
 
 def addresses(text: str) -> list[Address]:
-    """Parse addresses that are separated by commas.
+    """Parse a comma-separated list of addresses.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def addresses(text: str) -> list[Address]:
 
 
 def mode_of(text: str) -> int:
-    """Return the permissions of unix sockets; BadConfig unless they are octal, and the server's user may connect."""
+    """Parse the permissions of unix sockets; raise BadConfig unless they are octal and include 600."""
     mode = int(text, 8) if text.isascii() and text.isdigit() and not set(text) & set("89") else -1
     if not 0o600 <= mode <= 0o777 or mode & 0o600 != 0o600:
         raise BadConfig(f"socket_mode must be permissions in octal from 600, such as 660 or 666. Got {text!r}.")
@@ -90,7 +90,7 @@ def mode_of(text: str) -> int:
 
 
 def bind(address: Address, mode: int = 0o660) -> socket.socket:
-    """Return a listening socket; the text of an OSError names the address."""
+    """Return a listening socket; the message of an OSError contains the address."""
     try:
         return _bind_unix(address.path, mode) if address.path is not None else _bind_port(address.host, address.port)
     except OSError as error:
@@ -116,7 +116,7 @@ def _bind_port(host: str, port: int) -> socket.socket:
 
 
 def _bind_unix(path: str, mode: int) -> socket.socket:
-    """Bind a unix socket with permissions; replace a stale socket file, refuse one in use."""
+    """Bind a unix socket with these permissions; replace a stale socket file, but not one in use."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if _is_dead_socket(path):
@@ -152,16 +152,16 @@ def _is_dead_socket(path: str) -> bool:
 
 
 def unlink(address: Address) -> None:
-    """Remove the file of a unix socket."""
+    """Remove the socket file of a unix address."""
     if address.path is not None:
         with contextlib.suppress(OSError):
             os.unlink(address.path)
 
 
-def handed_over(environ: dict[str, str] | None = None) -> dict[str, list[socket.socket]]:
-    """Return the sockets that systemd passes to this process, by listener.
+def sockets_of_systemd(environ: dict[str, str] | None = None) -> dict[str, list[socket.socket]]:
+    """Return the sockets passed by systemd, by listener.
 
-    ``FileDescriptorName=`` of the socket unit selects the listener: http, spamd or milter; the default is http.
+    ``FileDescriptorName=`` in the socket unit selects the listener: http (the default), spamd or milter.
     """
     source = os.environ if environ is None else environ
     if source.get("LISTEN_PID") != str(os.getpid()) or not source.get("LISTEN_FDS", "").isdigit():
@@ -178,13 +178,13 @@ def handed_over(environ: dict[str, str] | None = None) -> dict[str, list[socket.
 
 
 def is_unix(transport: asyncio.BaseTransport) -> bool:
-    """Return whether a connection is one of a unix socket; a reset one of a port has no address either."""
+    """Return whether a connection uses a unix socket, by its socket family: a reset TCP connection has no address."""
     sock = transport.get_extra_info("socket")
     return sock is not None and sock.family == socket.AF_UNIX
 
 
 def is_local(peer: object) -> bool:
-    """Return whether the peer of a connection is this machine: a unix socket or a loopback address.
+    """Return whether the peer of a connection is local: a unix socket or a loopback address.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Prometheus metrics; several workers add up their numbers in a shared folder."""
+"""Prometheus metrics; several workers share their values in a folder."""
 
 from __future__ import annotations
 

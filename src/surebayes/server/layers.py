@@ -1,4 +1,4 @@
-"""Cache of open layers: a bounded number, least recently used first out."""
+"""LRU cache of open layers."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 _ATTEMPTS = 5
-"""Attempts at work on a layer that is deleted again and again."""
+"""Maximum number of attempts if a layer is deleted repeatedly during work on it."""
 _CLOSINGS = 64
-"""Closings of layers between releases of freed memory: one release takes milliseconds."""
+"""Number of closed layers between releases of freed memory; one release takes milliseconds."""
 
 _NOWHERE = (0, 0)
 
 
 @dataclass(slots=True)
 class _Open:
-    """An open layer, its users, and its identity on disk."""
+    """An open layer, the number of its users, and its identity on disk."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     layer: Filter | None = None
     place: tuple[int, int] = _NOWHERE
     users: int = 0
-    gone: bool = False
+    retired: bool = False
 
 
 class OpenLayers:
-    """Layers by person: opened on demand, created by the first lesson, the least recently used ones closed.
+    """Open layers by person, opened on demand and closed when least recently used.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class OpenLayers:
     site : Filter
         The filter for people without a layer.
     most : int
-        Maximum number of open layers; more only while in use.
+        Maximum number of open layers, exceeded only while more are in use.
     renew : bool
         As in `Filter.open`.
     """
@@ -78,7 +78,7 @@ class OpenLayers:
         """Lend the session of a person's layer if it is open; it isn't closed in the block."""
         with self._lock:
             entry = self._open.get(name)
-            if entry is not None and (entry.layer is None or entry.gone):
+            if entry is not None and (entry.layer is None or entry.retired):
                 entry = None
             if entry is not None:
                 entry.users += 1
@@ -92,7 +92,7 @@ class OpenLayers:
         """Count a user less, and close a retired layer after its last one; return whether this was the last."""
         with self._lock:
             entry.users -= 1
-            is_last, is_old = not entry.users, entry.gone
+            is_last, is_old = not entry.users, entry.retired
         if is_last and is_old:
             with entry.lock:
                 self._close(entry)
@@ -122,7 +122,7 @@ class OpenLayers:
 
     @contextlib.contextmanager
     def _opened(self, name: str, make: bool) -> Iterator[tuple[Filter, tuple[int, int]]]:
-        """Open as `of`; yield the filter, and the layer's identity when it was opened."""
+        """Open a filter like `of`; yield it with the identity of the layer."""
         folder = folder_of(self.persons.users, name)
         if not make:
             self.bring(name)
@@ -132,27 +132,27 @@ class OpenLayers:
             return
         is_new = not has_layer(folder)
         entry = self._entered(name, folder)
-        came_to_nothing = is_new
+        stays_empty = is_new
         try:
             assert entry.layer is not None
             yield entry.layer, entry.place
-            came_to_nothing = False
+            stays_empty = False
         finally:
-            if self._left(entry) and came_to_nothing:  # the first lesson was refused: remove the empty layer
+            if self._left(entry) and stays_empty:  # the first lesson failed: remove the empty layer
                 self._release(name)
                 remove_unused(folder)
             self._trim()
             self._follow_site()
 
     def do(self, name: str, work: Callable[[Filter], Answer], make: bool = False) -> Answer:
-        """Do work on the filter that `of` opens; again if another thread or process deletes the layer.
+        """Run a function on the filter of a person; retry if another thread or process deletes the layer.
 
         Parameters
         ----------
         name : str
             The person, a validated name.
         work : callable
-            Called with the layer, or with the site's filter.
+            Called with the layer or the site's filter.
         make : bool
             Whether to create a missing layer.
         """
@@ -168,7 +168,7 @@ class OpenLayers:
                         is_same = layer is self.site or (has_layer(folder) and _place(folder) == place)
                         if not left or (is_same and not self._was_replaced(name, layer, error)):
                             raise
-            except (StoreError, OSError) as error:  # perhaps it was deleted while it was opened or made
+            except (StoreError, OSError) as error:  # the layer may have been deleted while it was opened or created
                 if is_open or not left or isinstance(error, Busy):
                     raise
         raise AssertionError("unreachable: the last attempt returns or raises")
@@ -191,7 +191,7 @@ class OpenLayers:
             with entry.lock:
                 if entry.layer is not None and (entry.place == _NOWHERE or entry.place != _place(folder)):
                     self._retire(name, entry)
-                if not entry.gone:
+                if not entry.retired:
                     try:
                         if entry.layer is None:
                             before = _place(folder)
@@ -213,14 +213,14 @@ class OpenLayers:
                     self._close(entry)
 
     def _retire(self, name: str, entry: _Open) -> None:
-        """Replace the layer of a forgotten person at the next use; the last user of the old one closes it."""
+        """Remove a deleted layer from the cache; its last user closes it."""
         with self._lock:
-            entry.gone = True
+            entry.retired = True
             if self._open.get(name) is entry:
                 del self._open[name]
 
     def _trim(self) -> None:
-        """Close unused layers down to the limit."""
+        """Close unused layers until the limit holds."""
         while len(self._open) > self.most:
             with self._lock:
                 unused = next((name for name, entry in self._open.items() if not entry.users), None)
@@ -229,7 +229,7 @@ class OpenLayers:
             self._release(unused)
 
     def _follow_site(self) -> None:
-        """Open the site's new tables in unused layers too: otherwise each keeps its old tables in memory."""
+        """Refresh unused layers after a change of the site, so that they release the old tables."""
         stamp = stamp_of(self.site.path)
         with self._lock:
             if stamp == self._site_stamp:
@@ -254,10 +254,10 @@ class OpenLayers:
             return
         with entry.lock:
             with self._lock:
-                if entry.users or entry.gone:
+                if entry.users or entry.retired:
                     return
-                entry.gone = True
-            self._close(entry)  # another thread waits for the lock, then opens it again
+                entry.retired = True
+            self._close(entry)  # threads that wait for the lock will open it again
             with self._lock:
                 if self._open.get(name) is entry:
                     del self._open[name]
@@ -276,7 +276,7 @@ class OpenLayers:
             release_freed()
 
     def forget(self, name: str) -> bool:
-        """Close and delete the layer of a person; return whether there was one."""
+        """Close and delete the layer of a person; return whether it existed."""
         self._release(name)
         return self.persons.forget(name)
 
@@ -287,7 +287,7 @@ class OpenLayers:
 
 
 def _place(folder: str) -> tuple[int, int]:
-    """Return the identity of a layer: its journal's, which is no other file's while the layer is open."""
+    """Return the identity of a layer: device and inode of its journal, which are unique while it is open."""
     try:
         status = os.stat(os.path.join(folder, JOURNAL))
     except FileNotFoundError:

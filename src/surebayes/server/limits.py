@@ -1,4 +1,4 @@
-"""Limits on requests, in bytes, time, number and rate; and on the share of positives, beyond which marking stops."""
+"""Limits on the size, duration, number and rate of requests, and on the share of positives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from surebayes.errors import SurebayesError
 
 RETRY_AFTER = 2
-"""Seconds after which a refused client may retry."""
+"""Delay in seconds before a refused client should retry."""
 
 
 class Refused(SurebayesError):
@@ -24,7 +24,7 @@ class Refused(SurebayesError):
     code : int
         SPAMD exit code, from sysexits.h.
     reason : str
-        Label for the counters.
+        Value of the label `reason` in the metrics.
     """
 
     status, code, reason = 503, 75, "busy"
@@ -53,12 +53,12 @@ class TooMany(Refused):
 
 
 class RequestMemory:
-    """Memory limit for the requests of a process: a request over it is refused and never waits.
+    """Memory limit for the requests of a process; requests above it are refused at once.
 
     Parameters
     ----------
-    most : int
-        Limit in bytes.
+    limit : int
+        Maximum number of bytes.
 
     Examples
     --------
@@ -71,36 +71,36 @@ class RequestMemory:
     0
     """
 
-    def __init__(self, most: int) -> None:
-        self.most, self.used = most, 0
+    def __init__(self, limit: int) -> None:
+        self.limit, self.used = limit, 0
 
     @contextmanager
     def hold(self) -> Iterator[Callable[[int], None]]:
-        """Yield a function that counts arriving bytes; they are released at the end of the block."""
-        counted = 0
+        """Yield a function to reserve memory for arriving bytes; it is released at the end of the block."""
+        reserved = 0
 
         def take(size: int) -> None:
-            nonlocal counted
-            if self.used + size > self.most:
-                raise TooBusy(f"This server already holds {self.used:,} bytes of requests. Try again later.")
+            nonlocal reserved
+            if self.used + size > self.limit:
+                raise TooBusy(f"This server already has {self.used:,} bytes of requests in memory. Try again later.")
             self.used += size
-            counted += size
+            reserved += size
 
         try:
             yield take
         finally:
-            self.used -= counted
+            self.used -= reserved
 
 
 class Slots:
-    """Concurrency limit: excess requests wait, up to a timeout.
+    """Concurrency limit; excess requests wait for a slot, up to a timeout.
 
     Parameters
     ----------
     count : int
         Maximum number of concurrent requests.
     seconds : float
-        Longest wait.
+        Maximum wait.
     """
 
     def __init__(self, count: int, seconds: float) -> None:
@@ -109,7 +109,7 @@ class Slots:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Hold a slot; raise TooBusy if none frees up in time."""
+        """Hold a slot for the block; raise TooBusy if none becomes free in time."""
         if self._semaphore.locked():
             try:
                 async with asyncio.timeout(self._seconds):
@@ -127,7 +127,9 @@ class Slots:
 
 
 class Rate:
-    """Rate limit for each client: a token bucket of ten seconds' worth; the least recently seen client is dropped.
+    """Rate limit per client, with a token bucket for ten seconds of requests.
+
+    At most `CLIENTS` buckets are kept; the least recently used bucket is dropped.
 
     Parameters
     ----------
@@ -172,26 +174,26 @@ WINDOW = 200
 
 
 class Surge:
-    """Watch the share of positives among the latest messages; an implausible share indicates a fault.
+    """Monitor of the share of positives among the latest messages; an implausible share indicates a fault.
 
     Parameters
     ----------
     max_share : float
         Highest plausible share.
     stops : bool
-        Whether a surge stops marking until the share has dropped; otherwise it only warns.
+        Whether marking stops while the share exceeds `max_share`; otherwise there is only a warning.
 
     Examples
     --------
     >>> surge = Surge(0.9, stops=True)
     >>> changes = [surge.record(True) for _ in range(200)]
-    >>> changes[-2:], surge.jumped, surge.tags
+    >>> changes[-2:], surge.is_active, surge.marks
     ([None, True], True, False)
     """
 
     def __init__(self, max_share: float, stops: bool) -> None:
         self.max_share, self.stops = max_share, stops
-        self.jumped = False
+        self.is_active = False
         self._latest: deque[bool] = deque(maxlen=WINDOW)
         self._positives = 0
 
@@ -201,18 +203,18 @@ class Surge:
         return self._positives / len(self._latest) if self._latest else 0.0
 
     @property
-    def tags(self) -> bool:
-        """Whether positives are marked at present."""
-        return not (self.jumped and self.stops)
+    def marks(self) -> bool:
+        """Whether positives are marked now."""
+        return not (self.is_active and self.stops)
 
     def record(self, positive: bool) -> bool | None:
-        """Count a verdict; return the new state if it changed."""
+        """Record a verdict; return the new value of `is_active` if it changed, else None."""
         if len(self._latest) == WINDOW:
             self._positives -= self._latest[0]
         self._latest.append(positive)
         self._positives += positive
-        jumped = len(self._latest) == WINDOW and self.share > self.max_share
-        if jumped == self.jumped:
+        is_active = len(self._latest) == WINDOW and self.share > self.max_share
+        if is_active == self.is_active:
             return None
-        self.jumped = jumped
-        return jumped
+        self.is_active = is_active
+        return is_active

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line on stderr. No bodies, no subjects, no tokens."""
+"""Structured log with one JSON object per line on stderr, without bodies, subjects or tokens."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 class Log:
-    """Write events as JSON lines.
+    """Event log in JSON lines.
 
     Parameters
     ----------
     level : {"debug", "info", "warning", "error"}
-        Events below it are dropped, except those of the start-up.
+        Minimum level of events; start-up events are always logged.
     stream : text file, optional
         Destination; stderr by default.
     """
@@ -33,26 +33,26 @@ class Log:
         self._thread = 0
 
     def gather(self, later: Callable[[Callable[[], None]], Any] | None) -> None:
-        """Buffer this thread's events until `later` calls back: the lines of one turn of an event loop.
+        """Buffer events of this thread until `later` calls back, so that an event-loop iteration needs one write.
 
-        Warnings, errors and events of other threads are written at once; with None, everything is.
+        Warnings, errors and events of other threads are written at once. With None, all events are.
         """
         self.flush()
         self._later, self._thread = later, threading.get_ident()
 
     def __call__(self, level: str, event: str, **fields: Any) -> None:
-        """Log an event; a failed write drops the event and never stops mail."""
+        """Log an event; if the write fails, the event is dropped without an error."""
         if LEVELS[level] >= self.level:
             self._write(level, event, fields)
 
     def always(self, event: str, **fields: Any) -> None:
-        """Log an event at every level: listening addresses, and readiness."""
+        """Log an event regardless of the level, such as listening addresses and readiness."""
         self._write("info", event, fields)
 
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
         now = time.time()
         stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now % 1 * 1000):03d}Z"
-        # in ASCII: a log is read on terminals, and names of classes may hold escape sequences
+        # ASCII only, because class names may contain escape sequences, and logs are read on terminals
         line = _encode({"time": stamp, "level": level, "event": event, **fields}) + "\n"
         if self._later is None or threading.get_ident() != self._thread:
             self._send(line)

@@ -1,4 +1,4 @@
-"""Verdicts in the format of SpamAssassin: header fields, with the fields of `surebayes filter`, and points."""
+"""Verdicts in SpamAssassin's format: points, and header fields in addition to those of `surebayes filter`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 REQUIRED = 5.0
 """The threshold in force, in points."""
 MOST_POINTS = 99.9
-"""Maximum number of points: clients read at most two digits before the decimal point."""
+"""Maximum number of points, since clients read at most two digits before the decimal point."""
 FORGED = (b"x-surebayes-", b"x-spam-")
 """Prefixes of header field names that only a filter may write."""
 _FORGED_FIELD = re.compile(rb"(?:\A|(?<=[\r\n]))((?:x-surebayes-|x-spam-)[^\r\n:]*?)[ \t]*:", re.IGNORECASE)
 
 
 def symbol_of(judgement: Judgement) -> str:
-    """Return the test name of a class, in SpamAssassin's style.
+    """Return the name of the test for a class, in SpamAssassin's style.
 
     Examples
     --------

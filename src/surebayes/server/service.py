@@ -1,4 +1,4 @@
-"""The service behind every listener: judging, teaching and queries in threads, with limits, counters and a log."""
+"""The service behind all listeners: judging, teaching and queries in threads, with limits, counters and a log."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from surebayes.server.turns import Turns
 Answer = TypeVar("Answer")
 
 SHOWN = 100
-"""Number of people listed in status and metrics: the most recently taught."""
+"""Maximum number of people in status and metrics, the most recently taught first."""
 LISTENER = "http"
-"""The listener of corrections of remembered verdicts, for counters and the log."""
+"""Name of the listener for corrections of remembered verdicts, in counters and the log."""
 FRESH, STALE = 30.0, 600.0
-"""Seconds after which a cached answer is renewed, and after which it is no longer given."""
+"""Ages of a cached answer, in seconds, at which it is refreshed and at which it expires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,13 @@ class Judgement:
     Attributes
     ----------
     verdict : Verdict
-        The filter's answer.
+        The filter's verdict.
     positive : bool
-        Whether its label is any class but the first.
+        Whether the label is a positive class.
     marks : bool
-        Whether the message may be marked: not in shadow mode, nor a positive one while the surge switch is off.
+        Whether the message may be marked. It may not in shadow mode, or if it is positive during a surge.
     cleans : bool
-        Whether forged verdicts may be removed from the message: not in shadow mode.
+        Whether forged verdicts may be removed from the message, which shadow mode forbids.
     several : bool
         Whether the filter has more than two classes.
     """
@@ -70,7 +70,7 @@ class Judgement:
 
     @property
     def is_marked(self) -> bool:
-        """Whether the answer to a client is "spam"."""
+        """Whether clients receive the answer "spam"."""
         return self.positive and self.marks
 
     @property
@@ -81,14 +81,14 @@ class Judgement:
 
 
 class Service:
-    """The work of one server process: a caller with a person sees only that person's data.
+    """The service of one server process; calls with a person are restricted to that person's data.
 
     Parameters
     ----------
     options : Options
         Settings of the server.
     log : Log, optional
-        Log of events.
+        Event log; by default a new one with the level of the options.
     """
 
     def __init__(self, options: Options, log: Log | None = None) -> None:
@@ -113,8 +113,8 @@ class Service:
         self.layers = self._layers()
         self._filter.follow(None if self.layers is None else self.layers.followed())
         self._set_memory()
-        # Judging is short and takes turns inside the filter; a lesson waits for the disk, and waiting lessons
-        # share one write. Long work has threads that cannot block either.
+        # Judging is short and serialised by the filter. Lessons wait for the disk, and waiting lessons share a write.
+        # Long queries have separate threads, so that they don't block either.
         self._judges = ThreadPoolExecutor(3, "judge")
         self._teachers = ThreadPoolExecutor(16, "teach")
         self._others = ThreadPoolExecutor(2, "other")
@@ -136,7 +136,7 @@ class Service:
         return OpenLayers(persons, self._filter, options.open_layers, options.renew)
 
     def _set_memory(self) -> None:
-        """Switch the memory of verdicts on or off; a read-only folder is served without one."""
+        """Enable or disable remembered verdicts; a read-only folder is served without them."""
         options = self.options
         try:
             if options.remember:
@@ -150,7 +150,7 @@ class Service:
             self.log("warning", "nothing is remembered", error=type(error).__name__, what=str(error)[:500])
 
     def close(self) -> None:
-        """Finish running work, then close the filters: every lesson is in the model's files."""
+        """Finish running work and close the filters, which writes all lessons to the model's files."""
         for pool in (self._judges, self._teachers, self._others):
             pool.shutdown(wait=True)
         self._filter.stop_following()
@@ -162,14 +162,14 @@ class Service:
 
     @contextlib.contextmanager
     def filter_of(self, person: str | None = None, make: bool = False) -> Iterator[Filter]:
-        """Open the filter that judges for a person: their layer, or the site's filter without one.
+        """Open the filter for a person: their layer, or the site's filter if they have none.
 
         Parameters
         ----------
         person : str, optional
             A validated name; None for the site's filter.
         make : bool
-            Whether to create a missing layer, for a first lesson.
+            Whether to create a missing layer for the first lesson.
         """
         if self.layers is None or not person:
             yield self._filter
@@ -178,21 +178,21 @@ class Service:
                 yield layer
 
     def with_filter(self, work: Callable[[Filter], Answer], person: str | None = None, make: bool = False) -> Answer:
-        """Do work on the filter that judges for a person; again if somebody deletes the person."""
+        """Run a function on the filter for a person; retry if the person is deleted in the meantime."""
         if self.layers is None or not person:
             return work(self._filter)
         return self.layers.do(person, work, make)
 
     @contextlib.contextmanager
     def own_filter(self, person: str | None = None) -> Iterator[Filter]:
-        """Open a person's layer, or the site's filter without a person; NoModel if the layer is missing."""
+        """Open a person's layer, or the site's filter without a person; raise NoModel if the layer is missing."""
         with self.filter_of(person) as mine:
             if person and mine is self._filter and self.layers is not None:
                 raise NoModel(f"{person!r} has no layer yet. The first lesson creates it.")
             yield mine
 
     def has_layer(self, person: str) -> bool:
-        """Whether a person has a layer."""
+        """Return whether a person has a layer."""
         assert self.layers is not None
         self.layers.bring(person)
         return has_layer(f"{self.layers.persons.users}/{person}")
@@ -201,7 +201,7 @@ class Service:
         return person is not None and self.layers is not None and not self.has_layer(person)
 
     def person_of(self, name: str | None) -> str | None:
-        """Return the person that a request names, validated and unchanged; BadInput for an invalid name."""
+        """Return the validated name of the person in a request; raise BadInput for an invalid name."""
         if name is None:
             return None
         if self.layers is None:
@@ -212,17 +212,17 @@ class Service:
             raise BadInput(str(error)) from None
 
     def recipient(self, name: str | None) -> str | None:
-        """Return the person that a mail system names with a message; without layers, only the author of lessons."""
+        """Return the person in a mail system's request; without layers, the name is only the author of lessons."""
         return person_named(name) if self.layers is None else self.person_of(name)
 
     # ---- judging and learning
 
     def _is_test(self, document: bytes | str) -> bool:
-        """Whether a document is the signed test message of `surebayes doctor --mail`, which is never counted."""
+        """Return whether a document is the signed test message of `surebayes doctor --mail`, which isn't counted."""
         return is_test(document, self.options.model)
 
     async def _run(self, pool: ThreadPoolExecutor, call: Callable[[], Answer]) -> Answer:
-        """Run work in a thread; raise TooBusy when it exceeds the timeout, while the work itself continues."""
+        """Run a function in a thread; raise TooBusy after the timeout, although the function continues."""
         loop = asyncio.get_running_loop()
         return await self._in_time(lambda: loop.run_in_executor(pool, call), pool is not self._others)
 
@@ -235,15 +235,15 @@ class Service:
                 raise TooBusy(f"The answer took longer than {self.options.timeout:g} s. Try again.") from None
 
     async def gathered(self, pieces: Iterator[bytes], take: Callable[[int], None]) -> bytes:
-        """Assemble a document from pieces that a thread produces, counting each piece as if it had arrived."""
+        """Join the pieces of an iterator that runs in a thread, counting their bytes with `take`."""
         loop = asyncio.get_running_loop()
 
         async def gather() -> bytes:
-            made = []
+            received = []
             while (piece := await loop.run_in_executor(self._judges, next, pieces, None)) is not None:
                 take(len(piece))
-                made.append(piece)
-            return b"".join(made)
+                received.append(piece)
+            return b"".join(received)
 
         return await self._in_time(gather)
 
@@ -277,15 +277,15 @@ class Service:
         return verdicts
 
     async def judge_mail(self, mail: bytes, listener: str, person: str | None = None) -> Judgement:
-        """Judge a message in transit, for a listener that may mark it."""
+        """Judge a message in transit for a listener that may mark it."""
         (verdict,) = await self.verdicts([mail], listener, person)
         positive = verdict.label not in (self.classes[0], UNSURE)
         changed = self.surge.record(positive)
         if changed is not None:
             self._update_gauges()
             self.log("warning", "surge begins" if changed else "surge ends", share=round(self.surge.share, 3),
-                     max_share=self.options.max_share, tagging=self.surge.tags)  # fmt: skip
-        marks = not self.options.shadow and (self.surge.tags or not positive)
+                     max_share=self.options.max_share, tagging=self.surge.marks)  # fmt: skip
+        marks = not self.options.shadow and (self.surge.marks or not positive)
         return Judgement(verdict, positive, marks, not self.options.shadow, len(self.classes) > 2)
 
     async def teach(
@@ -296,9 +296,9 @@ class Service:
         who: str | None = None,
         person: str | None = None,
     ) -> list[str]:
-        """Teach documents; all are on disk on return."""
+        """Teach documents; the lessons are on disk when it returns."""
         self._check_class(label)
-        if not documents:  # a first lesson would create a layer
+        if not documents:  # don't create a layer
             return []
 
         def teach_all(mine: Filter) -> list[str]:
@@ -314,7 +314,7 @@ class Service:
     async def forget(
         self, documents: Sequence[bytes | str], listener: str, who: str | None = None, person: str | None = None
     ) -> list[str]:
-        """Undo lessons; those of a person, if one is named."""
+        """Undo lessons, in a person's layer if a person is given."""
         if not documents:
             return []
 
@@ -324,7 +324,7 @@ class Service:
             with self.filter_of(person) as mine:
                 forgotten = [mine.forget(document, who or person) for document in documents]
                 is_over = person == TESTER and not any(mine.status()["documents"].values())
-            if is_over and self.layers is not None:  # the test message leaves no layer behind
+            if is_over and self.layers is not None:  # remove the layer of the test message
                 with contextlib.suppress(PermissionError):  # a host may not delete from a database
                     self.layers.forget(TESTER)
             return forgotten
@@ -336,7 +336,7 @@ class Service:
     async def ask(
         self, question: Callable[[Filter], Answer], person: str | None = None, needs_layer: bool = False
     ) -> Answer:
-        """Run a query that may take long on the filter that judges for a person.
+        """Run a query, which may be slow, on the filter for a person.
 
         With `needs_layer`, raise NoModel if the person has no layer yet.
         """
@@ -348,25 +348,25 @@ class Service:
         return await self._run(self._others, answer)
 
     async def lesson(self, work: Callable[[], Answer]) -> Answer:
-        """Run work that teaches or forgets."""
+        """Run a function that teaches or forgets."""
         return await self._run(self._teachers, work)
 
     def class_named(self, word: str) -> str:
-        """Return the class for a client's "ham" or "spam": the class of that name, or the first and second of two."""
+        """Return the class for a client's "ham" or "spam"; with two classes of other names, the first or second."""
         if word not in self.classes and len(self.classes) == 2:
             return self.classes[word == "spam"]
         self._check_class(word)
         return word
 
     def _check_class(self, label: str) -> None:
-        """Raise BadInput for a label that the filter doesn't have."""
+        """Raise BadInput for a label that is not a class of the filter."""
         if label not in self.classes:
             raise BadInput(f"Unknown class {label!r}. This filter has {', '.join(map(repr, self.classes))}.")
 
     # ---- history of a filter
 
     async def history(self, limit: int = 50, person: str | None = None) -> list[dict[str, Any]]:
-        """Return the journal's rows, latest first, or no rows for a person without a layer."""
+        """Return the journal's rows, latest first; none for a person without a layer."""
         if self._has_no_layer(person):
             return []
         return await self.ask(lambda mine: mine.history(limit=limit), person, needs_layer=True)
@@ -374,14 +374,14 @@ class Service:
     async def lessons(
         self, limit: int, before: int | None = None, person: str | None = None
     ) -> tuple[list[dict[str, Any]], bool]:
-        """Return rows of the journal before a version, latest first, and whether there are more."""
+        """Return the journal's rows before a version, latest first, and whether there are further rows."""
         if self._has_no_layer(person):
             return [], False
         rows = await self.ask(lambda mine: mine.history(limit=limit + 1, before=before), person, needs_layer=True)
         return rows[:limit], len(rows) > limit
 
     async def versions(self, person: str | None = None) -> list[dict[str, Any]]:
-        """Return the versions of the model that can be restored, latest first."""
+        """Return the restorable versions of the model, latest first."""
         if self._has_no_layer(person):
             return []
         return await self.ask(lambda mine: mine.versions(), person, needs_layer=True)
@@ -398,7 +398,7 @@ class Service:
         return await self.ask(question, person, needs_layer=True)
 
     async def rollback(self, version: int, who: str | None = None, person: str | None = None) -> dict[str, Any]:
-        """Restore a version; return it, the number of rows undone, and the model."""
+        """Restore a version; return the version, the number of rows undone, and the model."""
 
         def question(mine: Filter) -> dict[str, Any]:
             _check_version(mine, version)
@@ -419,8 +419,8 @@ class Service:
 
     async def calibrate(self, positive: str | None = None, person: str | None = None, **terms: Any) -> dict[str, Any]:
         """Choose the threshold that keeps a promise, or start a budget; see `Filter.calibrate`."""
-        made = await self.ask(lambda mine: mine.calibrate(positive=positive, **terms), person, needs_layer=True)
-        return made.to_dict()
+        certificate = await self.ask(lambda mine: mine.calibrate(positive=positive, **terms), person, needs_layer=True)
+        return certificate.to_dict()
 
     async def erase(
         self, message_ids: Sequence[str], who: str | None = None, person: str | None = None
@@ -440,7 +440,7 @@ class Service:
     # ---- remembered verdicts
 
     async def remembered(self, *, person: str | None = None, limit: int = 50, **wanted: Any) -> dict[str, Any]:
-        """Return remembered verdicts, latest first, and the number to continue before; see `Filter.remembered`."""
+        """Return remembered verdicts, latest first, and the number for the next page; see `Filter.remembered`."""
 
         def question(site: Filter) -> dict[str, Any]:
             verdicts = site.remembered(person=person, limit=limit + 1, **wanted)
@@ -453,23 +453,23 @@ class Service:
         return await self.ask(question)
 
     async def remembered_verdict(self, number: int, person: str | None = None) -> dict[str, Any]:
-        """Return one remembered verdict; raise NoInput if the number is unknown or belongs to another person."""
+        """Return one remembered verdict; raise NoInput if it is unknown or belongs to another person."""
         return await self.ask(lambda site: _verdict_of(site, number, person).to_dict())
 
     async def verdicts_of(self, numbers: Sequence[int], person: str | None = None) -> list[dict[str, Any]]:
-        """Return remembered verdicts by their numbers; raise NoInput for one of another person."""
+        """Return remembered verdicts by number; raise NoInput if one is unknown or belongs to another person."""
         return await self.ask(lambda site: [_verdict_of(site, number, person).to_dict() for number in numbers])
 
     async def cached(self, name: str, question: Callable[[Filter], Answer]) -> Answer:
-        """Run a question about everybody's verdicts; its answer may be half a minute old.
+        """Run a query about the verdicts of all people; the answer may be half a minute old.
 
-        An older answer is given once more while a new one is made, so that only the first request waits.
+        An older answer is returned once more while it is refreshed, so that only the first request waits.
         """
-        made, answer = self._cache.get(name, (-math.inf, None))
-        if time.monotonic() - made > STALE:
+        cached_at, answer = self._cache.get(name, (-math.inf, None))
+        if time.monotonic() - cached_at > STALE:
             return await self._asked(name, question)
         running = self._refreshing.get(name)
-        if time.monotonic() - made > FRESH and (running is None or running.done()):
+        if time.monotonic() - cached_at > FRESH and (running is None or running.done()):
             self._refreshing[name] = asyncio.create_task(self._refreshed(name, question))
         return cast(Answer, answer)
 
@@ -479,7 +479,7 @@ class Service:
         return answer
 
     async def _refreshed(self, name: str, question: Callable[[Filter], Answer]) -> None:
-        with contextlib.suppress(SurebayesError, OSError, RuntimeError):  # the next request asks again
+        with contextlib.suppress(SurebayesError, OSError, RuntimeError):  # the next request retries
             await self._asked(name, question)
 
     async def explain_verdict(self, number: int, top: int = 12, person: str | None = None) -> Explained | None:
@@ -495,8 +495,8 @@ class Service:
     async def verdict_now(self, number: int, top: int = 12, person: str | None = None) -> dict[str, Any] | None:
         """Return the current verdict on a remembered message and its reversal; None if its content isn't stored.
 
-        `reversal` is the number of opposite lessons that would reverse it (None if no number would), `novelty` that of
-        `Verdict`, `layers` the effect of the person's lessons.
+        `reversal` is the number of opposite lessons that would reverse it (None if it is irreversible), `novelty` is
+        that of `Verdict`, and `layers` is the effect of the person's lessons.
         """
 
         def question(site: Filter) -> dict[str, Any] | None:
@@ -554,7 +554,7 @@ class Service:
     async def search(
         self, text: str, person: str | None = None, limit: int = 50, after: str | None = None
     ) -> dict[str, Any]:
-        """Search remembered verdicts; see `Filter.search`. Their words are indexed afterwards, in the background."""
+        """Search remembered verdicts; see `Filter.search`. Words are indexed afterwards in the background."""
 
         def question(site: Filter) -> tuple[dict[str, Any], int]:
             found = site.search(text, person=person, limit=limit, after=after)
@@ -567,8 +567,8 @@ class Service:
         return listed
 
     async def _index(self) -> None:
-        """Index the words of all verdicts, a few thousand at a time: judging waits for none of it."""
-        with contextlib.suppress(SurebayesError, OSError, RuntimeError):  # the server stops, or the folder is gone
+        """Index the words of all verdicts in small batches, so that judging doesn't wait."""
+        with contextlib.suppress(SurebayesError, OSError, RuntimeError):  # the server stops, or the folder was removed
             while await self.ask(lambda site: site.index_verdicts(2000)):
                 await asyncio.sleep(0.05)
 
@@ -579,7 +579,7 @@ class Service:
         self._check_class(label)
 
         def work() -> tuple[dict[str, int], str]:
-            for number in numbers:  # all of them may be changed, or none is
+            for number in numbers:  # check all numbers before any change
                 _verdict_of(self._filter, number, person)
             return self._filter.report(numbers, label, who, person, lambda of: self.filter_of(of, make=True))
 
@@ -594,23 +594,23 @@ class Service:
         return done
 
     async def latest_report(self, who: str | None = None, person: str | None = None) -> dict[str, Any] | None:
-        """Return the latest report that can still be undone, or None."""
+        """Return the latest report that can be undone, or None."""
         report = await self.ask(lambda site: site.latest_report(who, person))
         return None if report is None else {"name": report.name, "label": report.label, "messages": len(report.before)}
 
     async def compared(self, person: str | None = None) -> list[dict[str, Any]]:
-        """Compare verdicts with the verdicts of other filters in the same messages."""
+        """Compare verdicts with those of other filters on the same messages."""
         return await self.ask(lambda site: [each.to_dict() for each in site.compared(person)])
 
     # ---- people
 
     async def people(self, after: str = "", limit: int = 100) -> dict[str, Any]:
-        """Return the people with a layer, by name, and the name to continue after."""
+        """Return the people with a layer, by name, and the name for the next page."""
         persons = self._persons()
 
         def question(_: Filter) -> dict[str, Any]:
             names = persons.names(after, limit + 1)
-            people = [about for name in names[:limit] if (about := _figures_of(persons, name)) is not None]
+            people = [figures for name in names[:limit] if (figures := _figures_of(persons, name)) is not None]
             return {"people": people, "next": names[limit - 1] if len(names) > limit else None}
 
         return await self.ask(question)
@@ -647,8 +647,8 @@ class Service:
         status = await self.ask(question, person)
         mode = {
             "shadow": self.options.shadow,
-            "tagging": not self.options.shadow and self.surge.tags,
-            "surge": {"jumped": self.surge.jumped, "share": round(self.surge.share, 4),
+            "tagging": not self.options.shadow and self.surge.marks,
+            "surge": {"jumped": self.surge.is_active, "share": round(self.surge.share, 4),
                       "max_share": self.options.max_share, "action": self.options.surge},
             "workers": self.options.workers,
         }  # fmt: skip
@@ -727,16 +727,16 @@ class Service:
         for outcome in outcomes:
             self.counters.lessons.labels(listener, outcome).inc()
         self.counters.last_lesson.set(time.time())
-        about = {"person": person} if person else {}
-        self.log("info", "taught" if label else "forgot", door=listener, label=label, outcomes=outcomes, **about)
+        fields = {"person": person} if person else {}
+        self.log("info", "taught" if label else "forgot", door=listener, label=label, outcomes=outcomes, **fields)
 
     def _update_gauges(self) -> None:
         self.counters.shadow.set(self.options.shadow)
-        self.counters.surge.set(self.surge.jumped)
-        self.counters.tagging.set(not self.options.shadow and self.surge.tags)
+        self.counters.surge.set(self.surge.is_active)
+        self.counters.tagging.set(not self.options.shadow and self.surge.marks)
 
     def certificate_expires(self) -> float:
-        """Return when the certificate of the ports expires; 0 without TLS."""
+        """Return the expiry time of the TLS certificate, in seconds since 1970; 0 without TLS."""
         if self.certificates is None:
             return 0.0
         self.certificates.context()
@@ -746,18 +746,20 @@ class Service:
 def _check_version(mine: Filter, version: int) -> None:
     latest = next((row["version"] for row in mine.history(limit=1)), 0)
     if version > latest:
-        raise NoInput(f"No version {version}. The last one is {latest}.")
+        raise NoInput(f"There is no version {version}. The latest version is {latest}.")
 
 
 def _verdict_of(site: Filter, number: int, person: str | None) -> RememberedVerdict:
     verdict = site.remembered_verdict(number)
     if verdict is None or (person is not None and verdict.person != person):
-        raise NoInput(f"No remembered verdict has the number {number}; it may be too old.")
+        raise NoInput(
+            f"There is no remembered verdict with the number {number}. It may have been removed by retention."
+        )
     return verdict
 
 
 def _figures_of(persons: Persons, name: str) -> dict[str, Any] | None:
-    """Return the figures of a person's layer; None for a person forgotten in between."""
+    """Return the figures of a person's layer; None if the person was deleted in the meantime."""
     try:
         return dict(persons.about(name))
     except NoModel:
@@ -765,12 +767,12 @@ def _figures_of(persons: Persons, name: str) -> dict[str, Any] | None:
 
 
 def latest_lesson(history: Sequence[dict[str, Any]]) -> str | None:
-    """Return the time of the latest lesson, None if the rows hold no lesson."""
+    """Return the time of the latest lesson; None if the rows contain none."""
     return next((row["time"] for row in history if row["action"] in ("learn", "forget")), None)
 
 
 def lessons_by_person(history: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the number of lessons by teacher and the time of the last, latest first.
+    """Return each author's number of lessons and the time of the latest one, latest first.
 
     Examples
     --------

@@ -65,9 +65,9 @@ def is_test(document: bytes | str, folder: str) -> bool:
     if found is None or (key := _key(folder)) is None:
         return False
     name, signature = found.groups()
-    made = int(name.partition(b".")[2], 16)
+    created_at = int(name.partition(b".")[2], 16)
     expected = _signature(key, raw[: found.start(2)] + raw[found.end(2) :])
-    return abs(time.time() - made) <= VALID and hmac.compare_digest(signature, expected)
+    return abs(time.time() - created_at) <= VALID and hmac.compare_digest(signature, expected)
 
 
 def _signature(key: bytes, mail: bytes) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 from browsing import Browser, word_in
 
 from surebayes.server.options import Options
-from surebayes.server.page.site import ACTIONS, FORMER, PAGES, routes
+from surebayes.server.page.site import ACTIONS, OLD_PATHS, PAGES, routes
 from surebayes.server.page.texts import TEXTS
 from surebayes.server.process.web import application
 from surebayes.server.service import Service
@@ -76,8 +76,8 @@ NEEDS = {"/mail/message": "number", "/learning/versions/confirm": "version", "/s
 
 def test_every_route_is_in_the_matrix(service):
     found = {route.path for route in routes(service)}
-    known = {path for _, path in ADDRESSES} | {action.path for action in ACTIONS} | set(FORMER)
-    known |= {f"{path}.json" for path in FORMER} | {"/", "/sign-in", "/sign-out", "/theme", "/static/{name:path}"}
+    known = {path for _, path in ADDRESSES} | {action.path for action in ACTIONS} | set(OLD_PATHS)
+    known |= {f"{path}.json" for path in OLD_PATHS} | {"/", "/sign-in", "/sign-out", "/theme", "/static/{name:path}"}
     assert found == known
 
 
@@ -108,7 +108,7 @@ def test_a_role_sees_what_it_may_and_no_more(service, browsers, who, page, addre
     assert answer.status_code == 200 or (page == "/promise/threshold/confirm" and answer.status_code == 422)
 
 
-@pytest.mark.parametrize("address", sorted({path for _, path in ADDRESSES} | set(FORMER) | {"/"}))
+@pytest.mark.parametrize("address", sorted({path for _, path in ADDRESSES} | set(OLD_PATHS) | {"/"}))
 @pytest.mark.parametrize("who", ["ann", "nobody"])
 def test_a_person_never_sees_the_mail_of_another(service, browsers, who, address):
     numbers = numbers_of(service, "ben")

@@ -25,22 +25,22 @@ _YES_OR_NO = {"true": True, "1": True, "yes": True, "false": False, "0": False, 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A validated request: documents decoded, parameters converted, the person authorised.
+    """A validated request, with decoded documents, converted parameters and the authorised person.
 
     Attributes
     ----------
     service : Service
         The service.
     query : dict
-        Parameters that were given or have a default, including those of the path.
+        Parameters of the query and the path that were given or have a default.
     person : str or None
         The person concerned; None for the site.
     documents : list of bytes or str
         Documents of the body.
     several : bool
-        Whether the body is a list.
+        Whether the body is a list of documents.
     body : bytes
-        Body of an endpoint that takes no documents.
+        The raw body, for endpoints that don't take documents.
     """
 
     service: Service
@@ -53,7 +53,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter: its kind, range, and default (None: optional)."""
+    """A parameter with its type, range and default (None if it is optional)."""
 
     kind: type
     about: str
@@ -65,7 +65,7 @@ class Parameter:
     pattern: str = ""
 
     def checked(self, name: str, text: str) -> Any:
-        """Convert a text; raise BadInput if it is invalid."""
+        """Convert the text of a parameter; raise BadInput if it is invalid."""
         if self.kind is str:
             if not 1 <= len(text) <= 200:
                 raise BadInput(f"The parameter {name} must have 1 to 200 characters.")
@@ -85,7 +85,7 @@ class Parameter:
 
 NAME = "^[a-zA-Z0-9_+@-][a-zA-Z0-9._+@-]{0,127}$"
 """Valid names of people."""
-USER = Parameter(str, "Use this person's layer; same as the header field X-Surebayes-User.", pattern=NAME)
+USER = Parameter(str, "Use this person's layer; same as the header X-Surebayes-User.", pattern=NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +95,17 @@ class Endpoint:
     Attributes
     ----------
     path, method, role, about : str
-        Its address, method, required role and description.
+        Path, method, required role and description.
     answer : callable
-        The handler: from a call to its answer.
+        The handler, which returns the response for a call.
     schema : dict
-        The JSON schema of the answer.
+        The JSON schema of the response.
     takes : str
-        Kind of body: "documents", "calibration", "messages" or nothing.
+        Kind of body: "documents", "calibration", "messages", or "" for none.
     parameters : dict of str to Parameter
-        Parameters of the query, and those in braces in the path.
+        Parameters of the query, and of the path, where they are in braces.
     for_all : bool
-        Whether it concerns all people and accepts no name.
+        Whether it covers all people and doesn't accept a person.
     """
 
     path: str
@@ -125,7 +125,7 @@ class Endpoint:
 
     @property
     def all_parameters(self) -> dict[str, Parameter]:
-        """The parameters, including the person where the endpoint accepts one."""
+        """All parameters, including the person if the endpoint accepts one."""
         return self.parameters if self.for_all else {**self.parameters, "user": USER}
 
 
@@ -280,7 +280,7 @@ async def clear_label(call: Call) -> dict[str, Any]:
 
 
 async def comparison(call: Call) -> dict[str, Any]:
-    """Compare verdicts with the verdicts of other filters in the same messages."""
+    """Compare verdicts with those of other filters on the same messages."""
     return {"comparisons": await call.service.compared(call.person)}
 
 

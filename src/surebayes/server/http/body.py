@@ -25,24 +25,24 @@ _CHARSET = re.compile(r'charset\s*=\s*"?([A-Za-z0-9._:-]{1,40})"?', re.IGNORECAS
 
 
 class Documents(msgspec.Struct, forbid_unknown_fields=True):
-    """Several documents as JSON."""
+    """JSON body with a list of documents."""
 
     documents: list[str]
 
 
 async def read_body(request: Request, service: Service, take: Callable[[int], None]) -> bytes:
-    """Read a body within the limits on size, time and memory."""
-    most, seconds = service.options.max_size, service.options.timeout
+    """Read a request body within the limits on size, time and memory."""
+    limit, seconds = service.options.max_size, service.options.timeout
     declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > most:
-        raise TooLarge(f"The body of {int(declared):,} bytes exceeds the limit of {most:,} bytes.")
+    if declared.isdigit() and int(declared) > limit:
+        raise TooLarge(f"The body of {int(declared):,} bytes exceeds the limit of {limit:,} bytes.")
     pieces, size = [], 0
     try:
         async with asyncio.timeout(seconds):
             async for piece in request.stream():
                 size += len(piece)
-                if size > most:
-                    raise TooLarge(f"The body is larger than {most:,} bytes.")
+                if size > limit:
+                    raise TooLarge(f"The body is larger than {limit:,} bytes.")
                 take(len(piece))
                 pieces.append(piece)
     except TimeoutError:
@@ -53,7 +53,7 @@ async def read_body(request: Request, service: Service, take: Callable[[int], No
 
 
 def documents_of(content_type: str, body: bytes) -> tuple[list[bytes | str], bool]:
-    r"""Return the documents in a body, and whether it is a list.
+    r"""Return the documents in a body, and whether the body is a list.
 
     Examples
     --------
@@ -71,8 +71,8 @@ def documents_of(content_type: str, body: bytes) -> tuple[list[bytes | str], boo
         documents = decoded(body, Documents).documents
         if len(documents) > MAX_DOCUMENTS:
             raise TooLarge(
-                f"A request can have at most {MAX_DOCUMENTS:,} documents. Got {len(documents):,}: send several "
-                f"requests."
+                f"A request can have at most {MAX_DOCUMENTS:,} documents. Got {len(documents):,}. Send several "
+                "requests."
             )
         return list(documents), True
     shown = repr(kind[:100]) if kind else "none"
@@ -87,7 +87,7 @@ def _text(content_type: str, body: bytes) -> str:
     except LookupError:
         raise BadInput(f"Unknown character set {name!r}.") from None
     except UnicodeError:
-        raise BadInput(f"The text is not valid {name}. Name its character set in Content-Type.") from None
+        raise BadInput(f"The text is not valid {name}. Set its character set in Content-Type.") from None
 
 
 def decoded(body: bytes, kind: type[Shape]) -> Shape:

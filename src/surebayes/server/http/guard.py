@@ -13,10 +13,10 @@ from surebayes.server.service import Service
 
 
 def check(request: Request, service: Service, role: str) -> Grant:
-    """Return the grant of a request; refuse one without the required role, or forged by a page from elsewhere.
+    """Return the grant of a request; refuse it if the role is missing or a page of another site forged it.
 
-    Without tokens, only this machine has access; with tokens, every request needs one, a client certificate, or a proxy
-    that has signed its visitor on.
+    Without a token file, only this machine has access. With one, every request needs a token, a client certificate, or
+    a user authenticated by a proxy.
     """
     check_source(request, service)
     granted = grant_of_sender(request, service)
@@ -26,7 +26,7 @@ def check(request: Request, service: Service, role: str) -> Grant:
 
 
 def check_source(request: Request, service: Service) -> None:
-    """Refuse a request forged by a page from elsewhere, from another machine, or over the rate limit."""
+    """Refuse a request that a page of another site forged, from a foreign network, or over the rate limit."""
     client, headers = request.client, request.headers
     host = headers.get("host", "")
     origin = headers.get("origin")

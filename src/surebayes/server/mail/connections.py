@@ -1,4 +1,4 @@
-"""Base of the mail listeners: a task for each connection, and the set of busy ones."""
+"""Base class of the mail listeners, with one task per connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from surebayes.server.tls import names_in
 
 
 class MailListener(ABC):
-    """Serve connections, and close them when the server stops.
+    """Listener that serves connections, and closes them when the server stops.
 
     Parameters
     ----------
@@ -44,10 +44,10 @@ class MailListener(ABC):
     async def _serve(
         self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Serve a client to the end; its task is in `busy` while an answer is due."""
+        """Serve a client until it disconnects; its task must be in `busy` while it waits for a response."""
 
     def grant_of(self, writer: asyncio.StreamWriter) -> Grant:
-        """Return the grant of a client: by its certificate, else by its address; PermissionError for a stranger."""
+        """Return the grant of a client by its certificate or address; raise PermissionError if it has none."""
         service, peer = self.service, writer.get_extra_info("peername")
         names = names_in(writer.get_extra_info("peercert"))
         if service.tokens is not None and (known := service.tokens.grant_of_certificate(names)) is not None:
@@ -56,10 +56,10 @@ class MailListener(ABC):
             return EVERYTHING
         if peer is not None and peer in service.allow:
             return Grant("teach", None, str(address_of(peer[0])))
-        raise PermissionError("Only this machine, and the networks of the setting allow, may use this listener.")
+        raise PermissionError("Only this machine and the networks in the setting `allow` may use this listener.")
 
     def closing(self) -> set[asyncio.Task[None]]:
-        """Close idle connections; return all tasks, to wait for."""
+        """Close idle connections; return the tasks to wait for."""
         for task in self.tasks - self.busy:
             task.cancel()
         return set(self.tasks)

@@ -1,6 +1,6 @@
-"""Milter protocol of sendmail and postfix, up to version 6: packets to values and back.
+"""Packets of the milter protocol of sendmail and postfix, up to version 6.
 
-A packet is a length of four bytes, a letter, and data. Input and output are in `milter_listener`.
+A packet consists of its length in four bytes, a letter, and data. Input and output are in `milter_listener`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from surebayes.errors import SurebayesError
 
 MAX_PACKET = 1 << 20
-"""Largest packet, in bytes; mail servers send pieces of at most 64 kB."""
+"""Maximum size of a packet in bytes; mail servers send pieces of at most 64 kB."""
 
 # modifications that a filter may request
 ADD_HEADERS, CHANGE_HEADERS, QUARANTINE = 0x01, 0x10, 0x20
@@ -27,7 +27,7 @@ CONTINUE, ACCEPT, TEMPFAIL = b"c", b"a", b"t"
 
 
 class BadPacket(SurebayesError):
-    """Bytes that aren't the milter protocol."""
+    """Invalid data from a mail server."""
 
 
 def packet(letter: bytes, data: bytes = b"") -> bytes:
@@ -42,7 +42,7 @@ def packet(letter: bytes, data: bytes = b"") -> bytes:
 
 
 def length_of(start: bytes) -> int:
-    """Return how many bytes follow the first four of a packet."""
+    """Return the number of bytes that follow the length of a packet."""
     (length,) = struct.unpack("!I", start)
     if not 1 <= length <= MAX_PACKET:
         raise BadPacket(f"A packet must have 1 to {MAX_PACKET:,} bytes. Got {length:,}.")
@@ -51,16 +51,16 @@ def length_of(start: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Result of the negotiation between filter and mail server.
+    """The result of the negotiation with a mail server.
 
     Attributes
     ----------
     version : int
-        Version of the protocol.
+        Protocol version.
     actions : int
         Permitted modifications.
     steps : int
-        Steps that are not sent, and steps without a reply.
+        Protocol steps that the mail server omits, and those without a reply.
     """
 
     version: int
@@ -84,9 +84,9 @@ class Terms:
 
 
 def negotiate(data: bytes, actions: int, recipients: bool = False) -> tuple[Terms, bytes]:
-    """Return the terms for a mail server's offer and a filter's needs, and the packet that states them.
+    """Return the terms for a mail server's offer and the required actions, and the reply packet.
 
-    With `recipients` the filter asks for the recipients of each message.
+    With `recipients`, the mail server is asked to send the recipients of each message.
     """
     if len(data) < 12:
         raise BadPacket("The offer of the mail server is truncated.")
@@ -133,7 +133,7 @@ def add_header(name: bytes, value: bytes) -> bytes:
 
 
 def remove_header(name: bytes, index: int) -> bytes:
-    """Return the packet that removes the field of this name with this number, from 1."""
+    """Return the packet that removes the n-th header field with a name; `index` starts at 1."""
     return packet(b"m", struct.pack("!I", index) + name + b"\0\0")
 
 
@@ -149,16 +149,16 @@ def reject(reason: bytes) -> bytes:
 
 @dataclass(slots=True)
 class IncomingMail:
-    """An incoming message, kept up to a limit.
+    """An incoming message, stored up to a size limit.
 
     Attributes
     ----------
     pieces : list of bytes
         Header fields, then pieces of the body.
     forged : list of bytes
-        Names of forged fields, in order of appearance; all of them, whatever the limit.
+        Names of all forged fields in order of appearance, even beyond the limit.
     full : bool
-        Whether the limit is reached: later pieces are dropped.
+        Whether the limit is reached and later pieces are dropped.
     """
 
     pieces: list[bytes] = field(default_factory=list)
@@ -166,9 +166,9 @@ class IncomingMail:
     size: int = 0
     full: bool = False
 
-    def add(self, piece: bytes, most: int) -> int:
-        """Keep a piece as far as the limit allows; return the number of bytes kept."""
-        taken = piece[: max(most - self.size, 0)]
+    def add(self, piece: bytes, limit: int) -> int:
+        """Store a piece as far as the limit allows; return the number of stored bytes."""
+        taken = piece[: max(limit - self.size, 0)]
         self.full = self.full or len(taken) < len(piece)
         if taken:
             self.size += len(taken)
@@ -176,7 +176,7 @@ class IncomingMail:
         return len(taken)
 
     def removals(self) -> bytes:
-        """Return the packets that remove forged fields, last first: servers renumber the remaining ones."""
+        """Return the packets that remove forged fields, last first, because removals renumber later fields."""
         packets, counts = [], Counter[bytes]()
         for name in self.forged:
             counts[name.lower()] += 1

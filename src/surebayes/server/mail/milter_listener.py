@@ -1,4 +1,4 @@
-"""Milter listener: messages in transit through postfix or sendmail are tagged, quarantined, rejected or passed."""
+"""Milter listener, which tags, quarantines, rejects or passes messages in transit through postfix or sendmail."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from surebayes.server.service import Judgement
 
 LISTENER = "milter"
 IDLE = 7210.0
-"""Idle timeout in seconds, as in sendmail's library: a connection lasts as long as an SMTP session."""
+"""Idle timeout in seconds, the same as in sendmail's library, since a connection lasts as long as an SMTP session."""
 
 PIECE_COSTS = 128
-"""Memory overhead of a field or a piece of the body, in bytes."""
+"""Memory overhead in bytes of a header field or a piece of the body."""
 MOST_BEFORE = 2**24
-"""Largest total of packets before a message, in bytes: addresses and macros, some 100,000 recipients of them."""
+"""Maximum total size in bytes of the packets before a message, enough for about 100,000 recipients."""
 NAME_BYTES = 1000
-"""Longest recipient address that may name a person, in bytes."""
+"""Maximum length in bytes of a recipient address that may name a person."""
 
 _ACTIONS = {
     "tag": milter.ADD_HEADERS | milter.CHANGE_HEADERS,
@@ -34,7 +34,7 @@ _ACTIONS = {
 
 
 class MilterListener(MailListener):
-    """Answer mail servers."""
+    """Listener for mail servers."""
 
     async def _serve(
         self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -49,7 +49,7 @@ class MilterListener(MailListener):
 
 
 class _Connection:
-    """One connection of a mail server, with successive messages."""
+    """A connection of a mail server, which may send several messages."""
 
     def __init__(
         self,
@@ -65,22 +65,22 @@ class _Connection:
         self.refused: Refused | None = None
 
     async def run(self) -> None:
-        going = True
-        while going:
+        is_open = True
+        while is_open:
             with self.service.memory.hold() as take:
-                going = await self._one_mail(take)
+                is_open = await self._one_message(take)
             self.listener.busy.discard(self.task)
 
-    async def _one_mail(self, take: Callable[[int], None]) -> bool:
+    async def _one_message(self, take: Callable[[int], None]) -> bool:
         """Process packets up to the end of a message; return whether the connection continues."""
         mail, self.refused = IncomingMail(), None
-        begun: float | None = None
+        started: float | None = None
         before = 0
         while True:
-            letter, data = await self._receive(begun)
-            if begun is None and letter in b"LNB":
-                begun = asyncio.get_running_loop().time()
-            if begun is None:
+            letter, data = await self._receive(started)
+            if started is None and letter in b"LNB":
+                started = asyncio.get_running_loop().time()
+            if started is None:
                 before += len(data) + 5
                 if before > MOST_BEFORE:
                     raise BadPacket(f"More than {MOST_BEFORE:,} bytes arrived before the message.")
@@ -125,16 +125,16 @@ class _Connection:
         elif letter in b"CHMRTU":
             if letter == b"M":
                 self.recipients.clear()
-            elif letter == b"R" and len(self.recipients) < 2:  # two are enough: several recipients share one verdict
+            elif letter == b"R" and len(self.recipients) < 2:  # with more than one, all share a verdict
                 self.recipients.add(milter.recipient_of(data[:NAME_BYTES]).lower())
             await self._send(packet(CONTINUE))
         else:
             raise BadPacket(f"Unknown command {letter!r}.")
 
     def _keep(self, mail: IncomingMail, piece: bytes, take: Callable[[int], None], name: bytes = b"") -> None:
-        """Keep a piece of a message, and a forged field's name.
+        """Store a piece of a message, and the name of a forged field.
 
-        A piece over the memory limit leads to an error at the end of the message.
+        If the memory limit is exceeded, the end of the message gets an error reply.
         """
         if self.refused is not None:
             return
@@ -150,7 +150,7 @@ class _Connection:
             mail.forged.clear()
 
     async def _verdict(self, mail: IncomingMail) -> bytes:
-        """Return the reply packets for a message; an error must not lose it."""
+        """Return the reply packets for a message; after an error, the message is accepted or deferred."""
         try:
             if self.refused is not None:
                 raise self.refused
@@ -161,7 +161,7 @@ class _Connection:
         return self._done(mail, judgement)
 
     def _person(self) -> str | None:
-        """Return the only recipient's person; None for several recipients, or an invalid name: then the site judges."""
+        """Return the person of the only recipient; None, for the site's filter, if there are several."""
         recipients = list(self.recipients)
         self.recipients.clear()
         return person_named(recipients[0]) if len(recipients) == 1 and self.service.layers is not None else None
@@ -177,10 +177,10 @@ class _Connection:
             packets += milter.quarantine(b"surebayes: " + ascii_line(judgement.verdict.label))
         return packets + packet(ACCEPT)
 
-    async def _receive(self, begun: float | None) -> tuple[bytes, bytes]:
+    async def _receive(self, started: float | None) -> tuple[bytes, bytes]:
         """Return the next packet; a message must be complete within the timeout of a request."""
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout_at(loop.time() + IDLE if begun is None else begun + self.options.timeout):
+        async with asyncio.timeout_at(loop.time() + IDLE if started is None else started + self.options.timeout):
             length = milter.length_of(await self.reader.readexactly(4))
             body = await self.reader.readexactly(length)
         return body[:1], body[1:]

@@ -1,6 +1,6 @@
-"""End-to-end test of a running server: a test message is judged, taught, judged again and forgotten at every listener.
+"""End-to-end test of a running server, which judges, teaches and forgets a test message at every listener.
 
-Lessons that silently fail to arrive are the classic fault of filters. The test names the broken link.
+Lessons that silently get lost are a common fault of filter installations. The test reports the link that is broken.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from surebayes.server.testmail import TESTER, marked_mail
 
 _PIECE = 65535
 PATIENCE = 10.0
-"""Seconds until a lesson must be visible in every process: they check every 5."""
+"""Seconds until a lesson must be visible in all processes, which check for new lessons every 5 seconds."""
 LARGE = 10**6
-"""Size of the message that tests large mail, in bytes: many clients skip messages over 500 kB."""
+"""Size in bytes of the large test message; many clients skip messages over 500 kB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One link of the loop: its name, whether it holds, and the observation."""
+    """One link of the test: its name, whether it works, and the observation."""
 
     name: str
     holds: bool
@@ -44,20 +44,20 @@ def prove(
     token: str = "",
     certificate: str | None = None,
 ) -> Iterator[Link]:
-    """Test the loop through the given listeners; yield each link as it is tested.
+    """Test judging, teaching and forgetting at the given listeners; yield each link as it is tested.
 
     Parameters
     ----------
     listeners : dict of str to Address
-        Addresses of "http", "spamd" and "milter". Lessons pass through the first two.
+        Addresses of the listeners "http", "spamd" and "milter". The first two accept lessons.
     folder : str
-        The folder of the server's filter; its key signs the message, so that no budget counts it.
+        The folder of the server's filter, with the key that signs the test message, so that no budget counts it.
     seconds : float, default=10
-        Longest delay until a lesson is visible.
+        Maximum delay until a lesson is visible.
     token : str, optional
         Token for HTTP.
     certificate : str, optional
-        File of the server's certificate, where its ports use TLS.
+        File with the server's TLS certificate, if its ports use TLS.
     """
     try:
         mail, large = marked_mail(folder), marked_mail(folder, LARGE)
@@ -92,7 +92,7 @@ def _round(
     mail: bytes,
     seconds: float,
 ) -> Iterator[Link]:
-    """Teach the opposite label through one listener, check all listeners, forget."""
+    """Teach the opposite label at one listener, check the verdict at all listeners, then forget the lesson."""
     word = "ham" if before[listener] >= REQUIRED else "spam"
     try:
         changed = teacher.teach(mail, word)
@@ -128,7 +128,7 @@ def _within(seconds: float, condition: Callable[[], bool]) -> bool:
 
 
 def _trusting(certificate: str) -> ssl.SSLContext:
-    """Return a context that accepts the certificates of a file, whatever names they have."""
+    """Return a TLS context that trusts the certificates in a file, without a check of host names."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     try:
@@ -149,7 +149,7 @@ class Client(ABC):
     token : str
         Token for HTTP.
     context : SSLContext, optional
-        For a port that uses TLS.
+        TLS context, for a port that uses TLS.
     """
 
     def __init__(self, address: Address, token: str = "", context: ssl.SSLContext | None = None) -> None:
@@ -167,7 +167,7 @@ class Client(ABC):
 
     @abstractmethod
     def points(self, mail: bytes) -> float:
-        """Return the points of a message."""
+        """Return the score of a message in points."""
 
 
 class TeachingClient(Client):
@@ -251,7 +251,7 @@ class MilterClient(Client):
     """Client of the milter, like a mail server; it cannot teach."""
 
     def points(self, mail: bytes) -> float:
-        """Deliver a message; read the added field."""
+        """Send a message, and read the score in the added header field."""
         head, _, body = mail.partition(b"\r\n\r\n")
         fields = [line.partition(b": ")[::2] for line in head.split(b"\r\n")]
         offer = struct.pack("!III", 2, ADD_HEADERS | CHANGE_HEADERS | QUARANTINE, 0)
@@ -272,7 +272,7 @@ class MilterClient(Client):
         for letter, data in answers:
             if letter == b"h" and data.startswith(b"X-Spam-Status\0"):
                 return float(data.partition(b"score=")[2].partition(b" ")[0])
-        raise ValueError("no verdict was added: check for shadow mode, and for milter_action pass or reject")
+        raise ValueError("no verdict was added: check that shadow mode is off and milter_action isn't pass or reject")
 
 
 def _send(connection: socket.socket, letter: bytes, data: bytes = b"") -> tuple[bytes, bytes]:

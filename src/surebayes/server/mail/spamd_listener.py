@@ -1,4 +1,4 @@
-"""SPAMD listener: one request per connection, as in spamd."""
+"""SPAMD listener, with one request per connection like spamd."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PIECE = 1 << 16
 
 
 class SpamdListener(MailListener):
-    """Answer SPAMD requests."""
+    """Listener for SPAMD clients such as spamc."""
 
     async def _serve(
         self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -51,11 +51,11 @@ class SpamdListener(MailListener):
                 reply = refusal(error, error.code if isinstance(error, Refused) else exit_code(error))
                 failed = True
             writer.write(reply)
-            if writer.transport.get_write_buffer_size():  # else the kernel has all of it
+            if writer.transport.get_write_buffer_size():  # the kernel didn't accept everything
                 try:
                     async with asyncio.timeout(service.options.timeout):
                         await writer.drain()
-                except TimeoutError:  # closing would wait for the client to read the rest
+                except TimeoutError:  # close() would wait until the client reads the rest
                     writer.transport.abort()
             if failed:
                 await _rest(reader, writer)
@@ -83,7 +83,7 @@ class SpamdListener(MailListener):
         return answer(request, message, await self.service.judge_mail(message, LISTENER, person))
 
     def _person(self, request: Request, grant: Grant) -> str | None:
-        """Return the person that a request names, if the grant allows it."""
+        """Return the person of a request; raise PermissionError if the grant is for another person."""
         named = self.service.recipient(request.user)
         if grant.person is not None and named not in (None, grant.person):
             raise PermissionError("This certificate is for another person.")
@@ -110,7 +110,7 @@ def _check(grant: Grant, role: str) -> None:
 
 
 async def _read_head(reader: asyncio.StreamReader) -> tuple[Request, bytearray]:
-    """Read the head of a request; return it with the bytes that followed."""
+    """Read the head of a request; return it and the bytes after it."""
     data = bytearray()
     while (parts := split_head(bytes(data))) is None:
         if len(data) > MAX_HEAD:
@@ -129,7 +129,7 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[Request, bytearray]:
 async def _read_message(
     reader: asyncio.StreamReader, request: Request, data: bytearray, take: Callable[[int], None], max_size: int
 ) -> bytes:
-    """Read a message: to its declared length, or to the end of the connection."""
+    """Read a message up to its declared length, or up to the end of the connection."""
     take(len(data))
     if request.length is not None and request.length > max_size:
         await _swallow(reader, request.length - len(data))
@@ -148,7 +148,7 @@ async def _read_message(
 
 
 async def _swallow(reader: asyncio.StreamReader, size: int | None) -> None:
-    """Read and discard the rest: spamc reads the reply only after it has sent everything."""
+    """Read and discard the rest, because spamc doesn't read the reply before it has sent everything."""
     while size is None or size > 0:
         piece = await reader.read(PIECE)
         if not piece:
@@ -157,7 +157,7 @@ async def _swallow(reader: asyncio.StreamReader, size: int | None) -> None:
 
 
 async def _rest(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Wait a moment for the client to close: closing with unread bytes would discard the reply."""
+    """Wait briefly for the client to close, because closing with unread bytes would discard the reply."""
     with contextlib.suppress(TimeoutError, OSError):
         if writer.can_write_eof():
             writer.write_eof()

@@ -25,7 +25,7 @@ async def dashboard(visit: Visit) -> dict[str, Any]:
     first, surge, options = visit.service.classes[0], visit.service.surge, visit.service.options
     have = status["reserved"].get(first, 0)
     mode = {
-        "shadow": options.shadow, "remembers": options.remember, "jumped": surge.jumped, "share": surge.share,
+        "shadow": options.shadow, "remembers": options.remember, "jumped": surge.is_active, "share": surge.share,
         "max_share": surge.max_share,
     }  # fmt: skip
     todo = todo_list(status, mode, flow["drift"], first, have)
@@ -67,8 +67,8 @@ def todo_list(
     def add(level: str, name: str, to: str, **values: str) -> None:
         todo.append({"level": level, "text": plain(f"todo.{name}", **values), "do": plain(f"todo.{name}-do"), "to": to})
 
-    made = certificates(status["certificate"])
-    for each in made:
+    issued = certificates(status["certificate"])
+    for each in issued:
         label, reason = each["pos_label"] or "", (each.get("reason") or "").rstrip(".")
         if each["state"] == "revoked":
             add(MUST, "revoked", "/promise/threshold", label=label, reason=reason)
@@ -82,7 +82,7 @@ def todo_list(
             add(MUST, "mute", "/promise", label=label, missing=missing)
     if mode["jumped"]:
         add(MUST, "surge", "/mail", share=percent(mode["share"]), most=percent(mode["max_share"]))
-    if not made and not status["budgets"]:
+    if not issued and not status["budgets"]:
         add(SHOULD, "none", "/promise/threshold")
         weakest = needs(have)[0]
         if weakest["missing"]:

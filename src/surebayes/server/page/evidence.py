@@ -1,4 +1,4 @@
-"""Evidence of a verdict: the views, the deciding terms, the text with them marked; a pasted message and its lessons."""
+"""Explanations of verdicts (views, deciding terms, marked text), and the check of a pasted message."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from surebayes.server.page.texts import plain
 from surebayes.server.page.visit import LISTENER, Done, Visit
 
 TERMS = 12
-"""Terms shown per view."""
+"""Number of terms to show per view."""
 DECIDING = 6
-"""Terms shown on either side, over all views."""
+"""Number of terms to show for and against the verdict, over all views."""
 COLOURED = 400
-"""Terms per view that colour the text."""
+"""Number of terms per view to mark in the text."""
 MOST_TERM = 80
-"""Longest term or passage shown, in characters."""
+"""Maximum length of a shown term or passage, in characters."""
 MOST_TEXT = 40_000
-"""Longest text shown, in characters."""
+"""Maximum length of the shown text, in characters."""
 MOST_AGAIN = 256 * 1024
-"""Largest message that the page sends back for a lesson, in bytes; a larger one must be uploaded again."""
+"""Maximum size in bytes of a message that the page includes for a later lesson; a larger one must be uploaded again."""
 _WORD = re.compile(r"\w\w+")
 
 
 async def check(visit: Visit) -> dict[str, Any]:
-    """Return the explanation of a message; an empty page without one."""
+    """Return the explanation of the submitted message, if there is one."""
     document = _given(visit)
     limit = visit.service.options.max_size
     if not document:
@@ -43,7 +43,7 @@ async def check(visit: Visit) -> dict[str, Any]:
 
 
 def _given(visit: Visit) -> bytes:
-    """Return the message of a form: the uploaded file, or the pasted text."""
+    """Return the message in a form: the uploaded file or the pasted text."""
     file, pasted, again = (visit.form.get(name, "") for name in ("file", "mail", "again"))
     if isinstance(again, str) and again:
         try:
@@ -57,7 +57,7 @@ def _given(visit: Visit) -> bytes:
 
 
 def explanation(mine: Filter, document: bytes) -> dict[str, Any]:
-    """Return the verdict on a message with its explanation."""
+    """Return the verdict on a message and its explanation."""
     verdict = mine.judge(document, remember=False)
     why = explanation_of(mine.explain(document, COLOURED), mine.classes, verdict.label)
     message = read_message(document)
@@ -82,13 +82,13 @@ def least_familiar(p_values: dict[str, float]) -> str | None:
 
 
 def _known(mine: Filter, document: bytes) -> str | None:
-    """Return the class that a message was learnt with; None if it was not."""
+    """Return the class with which a message was learnt; None if it was not learnt."""
     rows = [row for row in mine.history(document, 10) if row["action"] in ("learn", "forget")]
     return rows[0]["label"] if rows and rows[0]["action"] == "learn" else None
 
 
 def shares(why: Any) -> dict[str, Any]:
-    """Return the contribution of each view, and its strongest terms or passages."""
+    """Return the contributions of the views, with their strongest terms or passages."""
     views = []
     for view in why.views:
         if view.text is None:

@@ -1,4 +1,4 @@
-"""Learning: the lessons, how much more is needed, versions and their differences, rollback."""
+"""The place "Learning": lessons, messages needed for promises, versions, and rollback."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from surebayes.server.page.visit import Done, Visit
 from surebayes.server.service import lessons_by_person
 
 RATES = (0.05, 0.01, 0.001)
-"""Possible promises, weakest first."""
+"""Rates of possible promises, weakest first."""
 ROWS = 50
 MOST_VERSIONS = 200
 
 
 def needs(have: int) -> list[dict[str, Any]]:
-    """Return how many good messages each promise needs, and how many are missing."""
+    """Return the number of good messages that each promise needs, and the number still missing."""
     needed = [(rate, negatives_needed(rate, 0.95)) for rate in RATES]
     return [{"max_fpr": rate, "needed": n, "have": have, "missing": max(n - have, 0)} for rate, n in needed]
 
@@ -27,7 +27,7 @@ def needs(have: int) -> list[dict[str, Any]]:
 
 
 async def learning(visit: Visit) -> dict[str, Any]:
-    """Return the journal's rows, latest first, and for everybody's filter how much more is needed."""
+    """Return the journal's rows, latest first, and for the site's filter the messages needed for promises."""
     before = visit.number("before", 1)
     rows, more = await visit.service.lessons(ROWS, before, visit.person)
     learnt = await visit.ask(lambda mine: mine.learnt())
@@ -40,7 +40,7 @@ async def learning(visit: Visit) -> dict[str, Any]:
 
 
 async def undo(visit: Visit) -> Done:
-    """Undo one lesson; later ones stay."""
+    """Undo one lesson without changing later ones."""
     version = visit.number("version", 1)
     if version is None:
         raise BadInput(plain("learning.no-version"))

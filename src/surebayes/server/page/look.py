@@ -31,14 +31,14 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
-"""Headers of every answer: no inline script, nothing from other sites, no frames."""
+"""Headers of all responses, which forbid inline scripts, content from other sites, and frames."""
 
 
 # ---------------------------------------------------------------------- texts and numbers
 
 
 def count(value: int, name: str = "") -> str:
-    """Return a number, with its unit if one is named.
+    """Format an integer, with its unit if one is given.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def count(value: int, name: str = "") -> str:
 
 
 def percent(share: float | None) -> str:
-    """Return a share as a percentage, with two significant digits where it is small.
+    """Format a share as a percentage; small shares get two significant digits.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def percent(share: float | None) -> str:
 
 
 def bytes_(size: int) -> str:
-    """Return a size with its unit.
+    """Format a size in bytes with a suitable unit.
 
     Examples
     --------
@@ -79,12 +79,12 @@ def bytes_(size: int) -> str:
 
 
 def score(value: float | None) -> str:
-    """Return a score with its sign; a dash for None."""
+    """Format a score with its sign; None becomes a dash."""
     return "–" if value is None else f"{value:+.2f}".replace("-", "−")
 
 
 def keys(classes: Sequence[str]) -> dict[str, str]:
-    """Return the keyboard shortcut of each class: its first letter if that is unique, else its number.
+    """Return the keyboard shortcuts of the classes: their first letters if these are unique, else numbers.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def keys(classes: Sequence[str]) -> dict[str, str]:
 
 
 def when(text: str | None, short: bool = False) -> Markup:
-    """Return a time in UTC, marked up so that a script can show it in the reader's zone; `short` without the year."""
+    """Format a time in UTC, with markup for a script that converts it to local time; `short` omits the year."""
     if not text:
         return Markup("–")
     try:
@@ -114,7 +114,7 @@ def when(text: str | None, short: bool = False) -> Markup:
 
 
 def age(text: str, now: datetime | None = None) -> str:
-    """Return the age of a time in days; the text itself if it is not a time.
+    """Format the age of a time in days; a text that isn't a time is returned unchanged.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def age(text: str, now: datetime | None = None) -> str:
 
 
 def name_of(sender: str | None) -> str:
-    """Return the name in a sender, or the address; "" without one.
+    """Return the display name of a sender, else the address; "" without a sender.
 
     Examples
     --------
@@ -148,15 +148,17 @@ def name_of(sender: str | None) -> str:
 @cache
 def environment() -> Environment:
     """Return the template environment; all values are escaped."""
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("surebayes.server.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
-    made.filters.update(count=count, percent=percent, bytes=bytes_, score=score, when=when, age=age, name_of=name_of)
-    made.filters.update(low_end=low_end, high_end=high_end)  # bounds are rounded outwards
-    made.globals.update(t=text, plain=plain, plural=plural, chart=charts)
-    made.globals.update(static=lambda name: f"/static/{name}?v={_static()[name].version}")
-    return made
+    templates.filters.update(
+        count=count, percent=percent, bytes=bytes_, score=score, when=when, age=age, name_of=name_of
+    )
+    templates.filters.update(low_end=low_end, high_end=high_end)  # bounds are rounded outwards
+    templates.globals.update(t=text, plain=plain, plural=plural, chart=charts)
+    templates.globals.update(static=lambda name: f"/static/{name}?v={_static()[name].version}")
+    return templates
 
 
 def rendered(template: str, **values: Any) -> str:
@@ -184,10 +186,10 @@ def _static() -> dict[str, _File]:
 
 
 def static_file(request: Request) -> Response:
-    """Return a static file; browsers cache it until its content, and so its address, changes."""
+    """Return a static file; its URL contains a digest, so that browsers may cache it forever."""
     file = _static().get(request.path_params["name"])
     if file is None:
-        return Response("There is no such file.", 404, HEADERS, "text/plain")
+        return Response("The file does not exist.", 404, HEADERS, "text/plain")
     caching = "public, max-age=31536000, immutable" if request.query_params.get("v") == file.version else "no-cache"
     headers = {**HEADERS, "Cache-Control": caching, "Vary": "Accept-Encoding", "Content-Type": file.kind}
     if file.kind.startswith("text/"):

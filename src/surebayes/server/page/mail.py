@@ -1,4 +1,4 @@
-"""Mail: remembered verdicts, searched; one of them with its reasons; reports of many, and their undo."""
+"""The place "Mail": search in remembered verdicts, explanation of a verdict, reports and their undo."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from surebayes.server.page.visit import Done, Visit
 
 ROWS = 50
 MOST_REPORTED = 200
-"""Messages of one report."""
+"""Maximum number of messages in a report."""
 _BACK = re.compile(r"/(mail|mail/message|promise/compare)(\?[!-~]*)?", re.ASCII)
 
 
@@ -25,7 +25,7 @@ _BACK = re.compile(r"/(mail|mail/message|promise/compare)(\?[!-~]*)?", re.ASCII)
 
 
 async def mail(visit: Visit) -> dict[str, Any]:
-    """Return a page of remembered verdicts that match the search words."""
+    """Return a page of remembered verdicts that match a search."""
     words, after = visit.field("q", 500), visit.field("after") or None
     problem = ""
     listed: dict[str, Any] = {"verdicts": [], "next": None}
@@ -48,7 +48,7 @@ def _list(words: str) -> str:
 
 
 def _filters(visit: Visit, words: str) -> list[dict[str, Any]]:
-    """Return the searches that are a click away."""
+    """Return the predefined searches."""
     offered = [(TEXTS["mail.all"], ""), (TEXTS["mail.unsure"], "is:unsure")]
     offered += [(label, f"is:{label}") for label in visit.service.classes[1:3]]
     offered += [(TEXTS["mail.unreviewed"], "is:unreviewed"), (TEXTS["mail.wrong"], "is:wrong")]
@@ -56,14 +56,14 @@ def _filters(visit: Visit, words: str) -> list[dict[str, Any]]:
 
 
 async def latest_report(visit: Visit) -> dict[str, Any] | None:
-    """Return the latest report of the visitor that can be undone."""
+    """Return the visitor's latest report that can be undone; None if there is none."""
     if not visit.visitor.may("teach"):
         return None
     return await visit.service.latest_report(visit.who, visit.person)
 
 
 def _back(visit: Visit) -> str:
-    """Return the page of a form; its address is checked, to prevent open redirects."""
+    """Return the path to go back to, validated to prevent open redirects."""
     named = visit.form.get("back", "")
     return named if isinstance(named, str) and _BACK.fullmatch(named) else "/mail"
 
@@ -72,13 +72,13 @@ def _back(visit: Visit) -> str:
 
 
 async def report(visit: Visit) -> Done:
-    """Report messages as a class."""
+    """Report messages with a label."""
     numbers, label = visit.numbers("number", MOST_REPORTED), visit.field("as")
     if not numbers:
         raise BadInput(plain("mail.reported-none"))
     outcomes, _ = await visit.service.report(numbers, label, visit.who, visit.person)
     sentences = [plain("mail.reported", messages=count(len(numbers), "message"), label=label)]
-    done_quietly = "noted" not in outcomes  # the line with the undo says the same
+    done_quietly = "noted" not in outcomes  # the line with the undo button has the same information
     if recorded := outcomes.get("noted"):
         sentences.append(plain("mail.reported-noted", recorded=count(recorded)))
     return await _changed(visit, numbers, " ".join(sentences), done_quietly)
@@ -97,9 +97,9 @@ async def undo(visit: Visit) -> Done:
 
 
 async def _changed(visit: Visit, numbers: list[int], notice: str, quietly: bool = False) -> Done:
-    """Return to the list; a script is answered with the rows that changed.
+    """Return to the list; scripts get only the changed rows.
 
-    `quietly`: the notice is for screen readers alone.
+    With `quietly`, only screen readers get the notice.
     """
     rows = await visit.service.verdicts_of(numbers, visit.person) if visit.is_scripted else []
     back = _back(visit)
@@ -126,7 +126,7 @@ async def clear(visit: Visit) -> Done:
 
 
 async def message(visit: Visit) -> dict[str, Any]:
-    """Return a remembered verdict, and the explanation of the present one."""
+    """Return a remembered verdict and the explanation of the current verdict."""
     number = _number(visit, "mail.no-address")
     row = await visit.service.remembered_verdict(number, visit.person)
     words = visit.field("q", 500)
@@ -138,7 +138,7 @@ async def message(visit: Visit) -> dict[str, Any]:
 
 
 async def _why(visit: Visit, number: int) -> dict[str, Any] | None:
-    """Return the explanation of a remembered message's score; None if its content was not kept."""
+    """Return the explanation of a remembered message's current verdict; None if its content wasn't stored."""
     explained = await visit.service.explain_verdict(number, COLOURED, visit.person)
     now = await visit.service.verdict_now(number, TERMS, visit.person)
     if explained is None or now is None:

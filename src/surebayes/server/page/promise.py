@@ -1,4 +1,4 @@
-"""Promise: promised and delivered rates; the choice of a threshold; comparison with other filters."""
+"""The place "Promise": promised and delivered rates, choice of a threshold, comparison with other filters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONFIDENCES = (0.9, 0.95, 0.99)
 DAYS = 30
 ROWS = 50
 LATEST = 10_000
-"""Remembered verdicts to which a threshold is applied."""
+"""Number of remembered verdicts to apply a threshold to."""
 
 
 async def promise(visit: Visit) -> dict[str, Any]:
@@ -36,21 +36,21 @@ async def promise(visit: Visit) -> dict[str, Any]:
 
 
 def certificates(certificate: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the certificates by class."""
+    """Return the certificates of a filter as a list, one per class."""
     if certificate is None:
         return []
     return list(certificate["classes"].values()) if "classes" in certificate else [certificate]
 
 
 def promised(status: dict[str, Any]) -> dict[str, float]:
-    """Return by class the promised rate of false alarms."""
-    made = certificates(status["certificate"])
-    rates = {each["pos_label"]: each["max_fpr"] for each in made if each.get("max_fpr")}
+    """Return the promised rate of false alarms of each class."""
+    issued = certificates(status["certificate"])
+    rates = {each["pos_label"]: each["max_fpr"] for each in issued if each.get("max_fpr")}
     return {**{label: budget["rate"] for label, budget in status["budgets"].items()}, **rates}
 
 
 async def band(visit: Visit) -> dict[str, Any]:
-    """Return by class the running audit at the end of each of the latest days."""
+    """Return the running audit of each class at the end of each of the latest days."""
     return await visit.service.cached("band", lambda mine: mine.audit_history(DAYS))
 
 
@@ -58,7 +58,7 @@ async def band(visit: Visit) -> dict[str, Any]:
 
 
 async def threshold(visit: Visit) -> dict[str, Any]:
-    """Return the promise at each threshold."""
+    """Return the possible promises with their thresholds."""
     positive, confidence = visit.field("positive") or None, visit.real("confidence", 0.5, 0.9999) or 0.95
     certificate, traded = await visit.ask(lambda mine: (_certificate(mine), mine.tradeoff(positive, confidence)))
     points, label = traded["points"], traded["positive"]
@@ -68,7 +68,7 @@ async def threshold(visit: Visit) -> dict[str, Any]:
         chosen = _nearest(points, current)
     chosen = min(chosen, max(len(points) - 1, 0))
     scores = await visit.service.cached("scores", lambda mine: mine.recent_scores(LATEST))
-    would = _would(scores, [each["threshold"] for each in points], visit.service.classes)
+    would = _counts_above(scores, [each["threshold"] for each in points], visit.service.classes)
     most = charts.nice_top(max(4 * points[chosen]["max_fpr"], 4 * points[0]["max_fpr"])) if points else 0.0
     return {
         "positive": label, "confidence": confidence, "confidences": CONFIDENCES, "points": points, "chosen": chosen,
@@ -81,12 +81,12 @@ async def threshold(visit: Visit) -> dict[str, Any]:
 
 
 def _certificate(mine: Filter) -> dict[str, Any] | None:
-    made = mine.certificate
-    return None if made is None else made.to_dict()
+    certificate = mine.certificate
+    return None if certificate is None else certificate.to_dict()
 
 
 def _threshold_now(certificate: dict[str, Any] | None, label: str) -> float | None:
-    """Return the present threshold, if there is a promise."""
+    """Return the current threshold of a class; None without a promise."""
     if certificate is None:
         return None
     if "classes" in certificate:
@@ -101,12 +101,13 @@ def _nearest(points: list[dict[str, Any]], wanted: float | None) -> int:
     return min(range(len(points)), key=lambda k: abs(points[k]["threshold"] - wanted))
 
 
-def _would(
+def _counts_above(
     scores: list[tuple[float, str | None]], thresholds: list[float], classes: Sequence[str]
 ) -> list[tuple[int, int]]:
-    """Return for each threshold how many of the latest verdicts exceed it, and how many of these are known to be good.
+    """Return the numbers of latest verdicts, and of known good ones, above each threshold.
 
-    By their scores at the time; empty for more than two classes, whose verdicts have a score of one class each.
+    Scores are from the time of the verdict. The list is empty for more than two classes, because their scores belong to
+    different classes.
     """
     if len(classes) != 2:
         return []
@@ -118,7 +119,7 @@ def _would(
 def _places(
     traded: dict[str, Any], points: list[dict[str, Any]], would: list[tuple[int, int]]
 ) -> list[list[float | None]]:
-    """Return the data of each point for the script: x, threshold, rate, recall, numbers above it."""
+    """Return the data of each point for the script: x, threshold, rate, recall, and numbers above it."""
     if not points:
         return []
     scale = charts.Scale([*traded["negatives"], *traded["positives"]])
@@ -130,7 +131,7 @@ def _places(
 
 
 async def confirm(visit: Visit) -> dict[str, Any]:
-    """Return a preview of a calibration."""
+    """Return the preview of a calibration."""
     choice = await threshold(visit)
     if choice["point"] is None:
         raise BadInput(plain("threshold.no-mail"))
@@ -143,16 +144,16 @@ async def use(visit: Visit) -> Done:
     positive = visit.field("positive") or None
     if rate is None or confidence is None or not 0 < rate < 1:
         raise BadInput(plain("threshold.no-rate"))
-    made = await visit.service.calibrate(positive, visit.person, max_fpr=rate, confidence=confidence)
-    made = made["classes"][positive] if "classes" in made else made
-    return Done(plain("threshold.done", promise=made["promises"][0]), "/promise")
+    calibrated = await visit.service.calibrate(positive, visit.person, max_fpr=rate, confidence=confidence)
+    calibrated = calibrated["classes"][positive] if "classes" in calibrated else calibrated
+    return Done(plain("threshold.done", promise=calibrated["promises"][0]), "/promise")
 
 
 # ---------------------------------------------------------------------- other filters
 
 
 async def compare(visit: Visit) -> dict[str, Any]:
-    """Return verdicts with the verdicts of other filters on the same messages, disagreements first."""
+    """Return comparisons with other filters, and verdicts that differ, or agree, on the same messages."""
     comparisons = await visit.service.cached("compared", lambda mine: [each.to_dict() for each in mine.compared()])
     field = visit.field("field") or (comparisons[0]["field"] if comparisons else "")
     same = visit.field("same") == "yes"

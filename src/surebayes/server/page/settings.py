@@ -1,4 +1,4 @@
-"""Settings: the server as it runs, retention, tokens, people, erasure."""
+"""The place "Settings": configuration of the running server, retention, tokens, people, erasure."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ async def settings(visit: Visit) -> dict[str, Any]:
 
 
 def _tokens(service: Service) -> list[dict[str, Any]] | None:
-    """Return the number of tokens by role and person; None without a file of tokens."""
+    """Return the number of tokens by role and person; None without a token file."""
     if service.tokens is None:
         return None
     try:
         grants = read_tokens(service.tokens.path, service.tokens.persons).values()
-    except (BadConfig, OSError):  # damaged since the start: the log reports it, and the readable part holds
+    except (BadConfig, OSError):  # damaged since the start; the log has the error, and valid lines are in force
         return []
     numbers = Counter((grant.role, grant.person) for grant in grants)
     ranked = sorted(numbers.items(), key=lambda item: (item[0][1] or "", item[0][0]))
@@ -46,7 +46,7 @@ def _tokens(service: Service) -> list[dict[str, Any]] | None:
 
 
 def server(visit: Visit) -> dict[str, Any]:
-    """Return the version and the addresses of the server."""
+    """Return the version, the host and the listening addresses of the server."""
     options = visit.service.options
     return {
         "version": __version__, "host": platform.node(), "workers": options.workers,
@@ -67,7 +67,7 @@ async def people(visit: Visit) -> dict[str, Any]:
 
 
 async def confirm_person(visit: Visit) -> dict[str, Any]:
-    """Ask for confirmation before a person is forgotten."""
+    """Return the data of the confirmation before a person is deleted."""
     name = visit.field("name")
     if not name:
         raise BadInput(plain("people.no-address"))
@@ -81,9 +81,9 @@ async def forget_person(visit: Visit) -> Done:
         raise BadInput(plain("people.no-name"))
     person = visit.service.person_of(name)
     assert person is not None
-    gone = await visit.service.forget_person(person)
-    layer = TEXTS["people.layer" if gone["layer"] else "people.no-layer"]
-    remembered = count(gone["remembered"], "remembered verdict")
+    deleted = await visit.service.forget_person(person)
+    layer = TEXTS["people.layer" if deleted["layer"] else "people.no-layer"]
+    remembered = count(deleted["remembered"], "remembered verdict")
     return Done(plain("people.done", name=name, layer=layer, remembered=remembered), "/settings/people")
 
 
@@ -91,7 +91,7 @@ async def forget_person(visit: Visit) -> Done:
 
 
 async def erase(visit: Visit) -> dict[str, Any]:
-    """Return the form: a Message-ID, and the data to be erased."""
+    """Return the data of the form for erasure."""
     return {"message_id": visit.field("message_id")}
 
 

@@ -1,4 +1,4 @@
-"""Routes of the page: access control, form checks, HTML and JSON output, error pages."""
+"""Routes of the page, with access control, CSRF checks, HTML and JSON output, and error pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ THEME = "surebayes-theme"
 PLACES = {
     "dashboard": "/dashboard", "mail": "/mail", "promise": "/promise", "learning": "/learning", "settings": "/settings",
 }  # fmt: skip
-"""The address of each place, in the order of the menu."""
+"""The path of each place, in the order of the menu."""
 
 PAGES = (
     Page("/dashboard", "dashboard", "dashboard", "read", dashboard, for_all=True),
@@ -65,15 +65,15 @@ ACTIONS = (
 )
 """Actions of forms."""
 
-FORMER = {
+OLD_PATHS = {
     "/today": "/dashboard", "/history": "/mail", "/verdict": "/mail/message", "/queue": "/mail?q=is%3Aunsure",
     "/threshold": "/promise/threshold", "/threshold/confirm": "/promise/threshold/confirm",
     "/shadow": "/promise/compare",
     "/lessons": "/learning", "/versions": "/learning/versions", "/versions/confirm": "/learning/versions/confirm",
     "/people": "/settings/people", "/people/confirm": "/settings/people/confirm", "/erase": "/settings/erase",
 }  # fmt: skip
-"""Addresses of earlier releases, and where they lead."""
-FORMER_WORDS = {"sender": "from", "subject": "subject", "day": "on", "label": "is", "person": "person"}
+"""Redirects from the paths of earlier releases."""
+OLD_QUERY_WORDS = {"sender": "from", "subject": "subject", "day": "on", "label": "is", "person": "person"}
 
 
 def routes(service: Service) -> list[Route]:
@@ -88,7 +88,7 @@ def routes(service: Service) -> list[Route]:
     addresses += [
         Route(action.path, _caught(service, _done(service, action), False), methods=["POST"]) for action in ACTIONS
     ]
-    for path in FORMER:
+    for path in OLD_PATHS:
         for ending in ("", ".json"):
             addresses.append(Route(path + ending, _caught(service, _moved(service), bool(ending)), methods=["GET"]))
     addresses += [
@@ -104,9 +104,9 @@ def routes(service: Service) -> list[Route]:
 
 
 def _caught(service: Service, handler: Handler, as_json: bool) -> Handler:
-    """Answer errors as pages, or as problems where JSON was requested; add the security headers to every answer."""
+    """Wrap a handler: convert exceptions to error pages or JSON problems, and add the security headers."""
 
-    async def careful(request: Request) -> Response:
+    async def handle(request: Request) -> Response:
         try:
             answer = await handler(request)
         except Exception as error:
@@ -118,7 +118,7 @@ def _caught(service: Service, handler: Handler, as_json: bool) -> Handler:
         answer.headers.setdefault("Cache-Control", "no-store")
         return answer
 
-    return careful
+    return handle
 
 
 def _problem_page(request: Request, service: Service, error: Exception) -> Response:
@@ -139,12 +139,12 @@ def _problem_page(request: Request, service: Service, error: Exception) -> Respo
 
 def _check(visitor: session.Visitor, role: str, for_all: bool) -> None:
     if not visitor.role:
-        raise HttpError(401, "Sign in, or send the header field Authorization: Bearer TOKEN.")
+        raise HttpError(401, "Sign in, or send the header Authorization: Bearer TOKEN.")
     if not visitor.may(role):
         raise HttpError(
             403,
-            f"This page needs the role {role}; yours is {visitor.role}. Ask the administrator of this server for a "
-            "token.",
+            f"This page needs the role {role}; yours is {visitor.role}. Ask the administrator of this server for "
+            "another token.",
         )
     if for_all and visitor.person is not None:
         raise HttpError(403, "This page covers everyone's mail; your token is for one person.")
@@ -153,11 +153,11 @@ def _check(visitor: session.Visitor, role: str, for_all: bool) -> None:
 async def _with_form(
     request: Request, service: Service, visitor: session.Visitor, use: Callable[[Visit], Awaitable[Any]]
 ) -> Any:
-    """Read a form, refuse it if another site sent it, and handle it while its bytes count against the limit."""
+    """Read a form, check its CSRF token, and pass it to a handler while its memory is reserved."""
     with service.memory.hold() as take:
         form = await read_form(request, service, take)
-        word = form.pop("csrf", "")
-        session.check_form(service, visitor, word if isinstance(word, str) else "")
+        token = form.pop("csrf", "")
+        session.check_form(service, visitor, token if isinstance(token, str) else "")
         return await use(Visit(request, service, visitor, form))
 
 
@@ -185,7 +185,7 @@ def _shown(service: Service, page: Page, as_json: bool = False) -> Handler:
 
 
 def _first(service: Service) -> Handler:
-    """Show an administrator the overview; lead all remaining visitors to their mail."""
+    """Return the handler of "/": the overview for administrators, a redirect to their mail for other visitors."""
     overview = _shown(service, PAGES[0])
 
     async def show(request: Request) -> Response:
@@ -198,20 +198,20 @@ def _first(service: Service) -> Handler:
 
 
 def _moved(service: Service) -> Handler:
-    """Lead from an address of an earlier release to the present one."""
+    """Return the handler that redirects paths of earlier releases."""
 
-    async def lead(request: Request) -> Response:
+    async def redirect(request: Request) -> Response:
         check_source(request, service)
         path, ending = request.url.path.removesuffix(".json"), ".json" if request.url.path.endswith(".json") else ""
-        to, _, query = FORMER[path].partition("?")
+        to, _, query = OLD_PATHS[path].partition("?")
         if path == "/history":
-            words = [(word, request.query_params.get(name, "")) for name, word in FORMER_WORDS.items()]
+            words = [(word, request.query_params.get(name, "")) for name, word in OLD_QUERY_WORDS.items()]
             parts = [f'{word}:"{value}"' for word, value in words if value.replace('"', "")]
             query = urlencode({"q": " ".join(parts)}) if parts else ""
         query = query or request.url.query
         return RedirectResponse(f"{to}{ending}?{query}" if query else to + ending, 308)
 
-    return lead
+    return redirect
 
 
 def _is_open(visitor: session.Visitor, page: Page) -> bool:
@@ -219,7 +219,7 @@ def _is_open(visitor: session.Visitor, page: Page) -> bool:
 
 
 def _around(request: Request, service: Service, visitor: session.Visitor, page: Page) -> dict[str, Any]:
-    """Return the data of the page frame."""
+    """Return the template values of the page frame."""
     open_pages = [each for each in PAGES if each.is_listed and _is_open(visitor, each)]
     places = list(dict.fromkeys(each.place for each in open_pages))
     return {
@@ -227,14 +227,14 @@ def _around(request: Request, service: Service, visitor: session.Visitor, page: 
         "place": page.place, "tabs": [each for each in open_pages if each.place == page.place],
         "visitor": visitor, "theme": _theme(request), "title": page.title, "path": page.path,
         "csrf": session.form_token(service, visitor), "classes": service.classes, "keys": look.keys(service.classes),
-        "mode": {"shadow": service.options.shadow, "tagging": not service.options.shadow and service.surge.tags},
+        "mode": {"shadow": service.options.shadow, "tagging": not service.options.shadow and service.surge.marks},
         "remembers": service.options.remember, "theirs_word": _classes_of_other_filters(service.classes),
-        "notice": "".join(session.unsign(service, "said", request.cookies.get(session.SAID, ""))[:1]),
+        "notice": "".join(session.unsign(service, "said", request.cookies.get(session.NOTICE_COOKIE, ""))[:1]),
     }  # fmt: skip
 
 
 def _classes_of_other_filters(classes: Sequence[str]) -> dict[bool, str]:
-    """Return the classes that another filter's yes and no stand for: it has two classes."""
+    """Return the classes that correspond to another filter's negative and positive verdicts."""
     return {False: classes[0], True: classes[1]} if len(classes) == 2 else {False: "not", True: "positive"}
 
 
@@ -242,9 +242,9 @@ def _page(request: Request, service: Service, visitor: session.Visitor, page: Pa
     values = {**_around(request, service, visitor, page), **data}
     answer = Response(look.rendered(page.template, **values), media_type="text/html")
     if visitor.is_new:
-        session.set_cookie(request, answer, session.FORMS, session.sign(service, "forms", visitor.nonce))
+        session.set_cookie(request, answer, session.FORMS_COOKIE, session.sign(service, "forms", visitor.nonce))
     if values["notice"]:
-        answer.delete_cookie(session.SAID, path="/", httponly=True, samesite="strict")
+        answer.delete_cookie(session.NOTICE_COOKIE, path="/", httponly=True, samesite="strict")
     return answer
 
 
@@ -263,7 +263,7 @@ def _done(service: Service, action: Action) -> Handler:
                 look.rendered(done.piece, **{**around, **done.data, "notice": done.notice}), media_type="text/html"
             )
         answer = RedirectResponse(done.to, 303)
-        session.set_cookie(request, answer, session.SAID, session.sign(service, "said", done.notice), 60)
+        session.set_cookie(request, answer, session.NOTICE_COOKIE, session.sign(service, "said", done.notice), 60)
         return answer
 
     return do
@@ -276,7 +276,7 @@ def _sign_in(service: Service) -> Handler:
         visitor = session.visitor_of(request, service)
         known = {each.path for each in PAGES}
         wanted = request.query_params.get("next", "")
-        wrong = ""
+        message = ""
         if request.method == "POST":
             with service.memory.hold() as take:
                 form = await read_form(request, service, take)
@@ -285,18 +285,18 @@ def _sign_in(service: Service) -> Handler:
             answer: Response = RedirectResponse(wanted if wanted in known else "/", 303)
             if session.sign_in(request, answer, service, str(form.get("token", "")).strip()):
                 return answer
-            wrong = TEXTS["sign-in.wrong"]
-        if visitor.role and not wrong:
+            message = TEXTS["sign-in.wrong"]
+        if visitor.role and not message:
             return RedirectResponse(wanted if wanted in known else "/", 303)
-        shown = _page(request, service, visitor, page, {"wrong": wrong, "next": wanted if wanted in known else "/"})
-        shown.status_code = 401 if wrong else 200
+        shown = _page(request, service, visitor, page, {"wrong": message, "next": wanted if wanted in known else "/"})
+        shown.status_code = 401 if message else 200
         return shown
 
     return ask
 
 
 def _sign_out(service: Service) -> Handler:
-    async def leave(request: Request) -> Response:
+    async def sign_out(request: Request) -> Response:
         visitor = session.visitor_of(request, service)
 
         async def use(visit: Visit) -> Response:
@@ -306,7 +306,7 @@ def _sign_out(service: Service) -> Handler:
 
         return await _with_form(request, service, visitor, use)  # type: ignore[no-any-return]
 
-    return leave
+    return sign_out
 
 
 def _theme(request: Request) -> str:
@@ -330,8 +330,8 @@ def _set_theme(service: Service) -> Handler:
 
 
 def _static(service: Service) -> Handler:
-    async def give(request: Request) -> Response:
+    async def serve(request: Request) -> Response:
         check_source(request, service)
         return look.static_file(request)
 
-    return give
+    return serve

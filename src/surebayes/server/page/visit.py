@@ -1,4 +1,4 @@
-"""Pages, form actions, and the visit that each of them receives."""
+"""Pages and form actions, and the requests that they receive."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _MOST_FIELDS = 50
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """An authorised request for a page, or with a form.
+    """An authorised request for a page or a form action.
 
     Attributes
     ----------
     request : Request
-        The request itself.
+        The HTTP request.
     service : Service
         The service.
     visitor : Visitor
         The sender.
     form : dict
-        Fields of the form; files as bytes.
+        Fields of the form, with the content of files as bytes.
     """
 
     request: Request
@@ -45,12 +45,12 @@ class Visit:
 
     @property
     def person(self) -> str | None:
-        """The owner of the filter in use: the visitor, or the person in the address."""
+        """The person that the visitor is restricted to; None for all people."""
         return self.visitor.person
 
     @property
     def who(self) -> str:
-        """The teacher in the history."""
+        """The author of the visitor's lessons in the history."""
         return self.visitor.name or self.visitor.person or f"page ({self.visitor.role})"
 
     @property
@@ -60,19 +60,19 @@ class Visit:
 
     @property
     def is_scripted(self) -> bool:
-        """Whether a script of the page asks for a piece of it."""
+        """Whether a script requested part of the page."""
         return "hx-request" in self.request.headers
 
-    def field(self, name: str, most: int = 200) -> str:
-        """Return a stripped field of the form, or of the address; "" if it is missing."""
+    def field(self, name: str, max_length: int = 200) -> str:
+        """Return a field of the form or the query, stripped; "" if it is missing."""
         value = self.form.get(name, self.request.query_params.get(name, ""))
         text = value if isinstance(value, str) else ""
-        if len(text) > most:
-            raise BadInput(f"{name} must have at most {most} characters. Got {len(text):,}.")
+        if len(text) > max_length:
+            raise BadInput(f"{name} must have at most {max_length} characters. Got {len(text):,}.")
         return text.strip()
 
     def number(self, name: str, low: int = 0, high: int = 2**53) -> int | None:
-        """Return an integer of the form or the address; None if it is missing."""
+        """Return an integer from the form or the query; None if it is missing."""
         text = self.field(name)
         if not text:
             return None
@@ -81,7 +81,7 @@ class Visit:
         return int(text)
 
     def real(self, name: str, low: float = -1e9, high: float = 1e9) -> float | None:
-        """Return a number from the form or the address; None if it is missing."""
+        """Return a number from the form or the query; None if it is missing."""
         text = self.field(name)
         if not text:
             return None
@@ -94,45 +94,45 @@ class Visit:
         return value
 
     def numbers(self, name: str, most: int) -> list[int]:
-        """Return the integers of a repeated field, each once; at most `most` of them."""
+        """Return the distinct integers of a repeated field; raise BadInput for more than `most`."""
         value = self.form.get(name, "")
         texts = value.split(",") if isinstance(value, str) and value else []
         if not all(each.isascii() and each.isdigit() and len(each) <= 18 for each in texts):
-            raise BadInput(f"{name} must be an integer, or several. Got {str(value)[:50]!r}.")
+            raise BadInput(f"{name} must consist of integers. Got {str(value)[:50]!r}.")
         found = list(dict.fromkeys(int(each) for each in texts))
         if len(found) > most:
             raise BadInput(plain("mail.most", most=most, got=len(found)))
         return found
 
     async def ask(self, question: Callable[[Filter], Answer]) -> Answer:
-        """Run a question on the filter."""
+        """Run a query on the visitor's filter."""
         return await self.service.ask(question, self.person)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page, as HTML and, at its address with ``.json`` appended, as JSON.
+    """A page, available as HTML, and as JSON with ``.json`` appended to its path.
 
     Attributes
     ----------
     path : str
-        Address.
+        The path in URLs.
     text : str
-        Beginning of the names of its texts: ``text.title``, and ``text.tab`` where its tab has another title.
+        Prefix of the names of its texts: ``text.title``, and ``text.tab`` if its tab has another title.
     place : str
-        The place that it belongs to, "" for none.
+        The place in the menu; "" for none.
     role : str
-        Required role.
+        The required role.
     data : callable
-        Function from a visit to the page's data.
+        Function that returns the page's data for a visit.
     takes_form : bool
-        Whether it accepts a form without side effects: a message to check.
+        Whether it accepts a form without side effects, such as a message to check.
     is_listed : bool
-        Whether it is a tab of its place.
+        Whether it has a tab in its place.
     for_all : bool
-        Whether it concerns everybody's mail, so that a token for one person is refused.
+        Whether it covers all people, so that tokens for one person are refused.
     piece : str
-        The template of the part that a script replaces.
+        The template of the part of the page that scripts replace.
     """
 
     path: str
@@ -147,32 +147,32 @@ class Page:
 
     @property
     def title(self) -> str:
-        """Its title."""
+        """The title of the page."""
         return TEXTS[f"{self.text}.title"]
 
     @property
     def tab(self) -> str:
-        """The title of its tab."""
+        """The title of the page's tab."""
         return TEXTS.get(f"{self.text}.tab", self.title)
 
     @property
     def template(self) -> str:
-        """Name of the template."""
+        """The name of the template."""
         return self.path.strip("/").replace("/", "-") + ".html"
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Result of a form: a notice, and the next page.
+    """The result of an action: a notice and the next page.
 
     Attributes
     ----------
     notice : str
-        The notice; "" for none.
+        A notice to show; "" for none.
     to : str
-        An address on this server.
+        The path of the next page, on this server.
     piece, data
-        For a page that replaces only a piece of itself: the template and the data of the piece.
+        Template and data of the part of the page to replace, for scripts.
     """
 
     notice: str
@@ -183,7 +183,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action of a form, and its required role; `for_all` as in `Page`."""
+    """A form action with its path and required role; `for_all` as in `Page`."""
 
     path: str
     role: str
@@ -192,7 +192,7 @@ class Action:
 
 
 async def read_form(request: Request, service: Service, take: Callable[[int], None]) -> dict[str, str | bytes]:
-    """Read the fields of a form within the limits of every request; repeated fields are joined by commas."""
+    """Read the fields of a form within the request limits; the values of repeated fields are joined by commas."""
     body = await read_body(request, service, take)
 
     async def stream() -> AsyncGenerator[bytes, None]:

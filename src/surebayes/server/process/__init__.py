@@ -1,1 +1,1 @@
-"""Processes of the server: sockets, workers, and the web application in each worker."""
+"""Server processes: the parent with the sockets, the workers, and the web application of each worker."""

@@ -1,4 +1,4 @@
-"""Parent process of the server: binds sockets, starts the workers that share them, and stops them."""
+"""The server's parent process, which binds the sockets and supervises the workers."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from typing import Any
 from surebayes.errors import BadConfig, NoModel, exit_code
 from surebayes.filter.filter import is_filter
 from surebayes.server.access import read_tokens
-from surebayes.server.address import Address, bind, handed_over, mode_of, unlink
+from surebayes.server.address import Address, bind, mode_of, sockets_of_systemd, unlink
 from surebayes.server.log import Log
 from surebayes.server.networks import Networks, SignOn
 from surebayes.server.options import Options
 from surebayes.server.tls import TlsFiles
 
-STARTS_A_MINUTE = 10
-"""Restarts of workers per minute before the server gives up."""
+MAX_RESTARTS = 10
+"""Maximum number of worker restarts per minute; above it the server exits."""
 
 
 def serve(options: Options) -> int:
-    """Serve until a signal to stop; return the exit code."""
+    """Run the server until SIGTERM or SIGINT; return the exit code."""
     if not is_filter(options.model):
         raise NoModel(f"No filter in {options.model!r}. Create one with `surebayes train -m {options.model}`.")
     _check(options)
     mode = mode_of(options.socket_mode)
-    sockets = handed_over()
+    sockets = sockets_of_systemd()
     bound: list[Address] = []
     for listener, where in options.listeners.items():
         if listener not in sockets:
@@ -45,7 +45,7 @@ def serve(options: Options) -> int:
     try:
         if options.workers == 1:
             return _serve_in_this_process(options, sockets)
-        with _shared_numbers():
+        with _shared_counters():
             return _Workers(options, sockets, log).run()
     finally:
         notify("STOPPING=1")
@@ -57,7 +57,7 @@ def serve(options: Options) -> int:
 
 
 def _check(options: Options) -> None:
-    """Check the settings of access before anything listens; an administrator is present to correct them."""
+    """Validate the access settings before the server listens; raise BadConfig for an invalid one."""
     if options.tokens:
         read_tokens(options.tokens, options.users is not None)
     Networks.parse(options.allow)
@@ -65,7 +65,7 @@ def _check(options: Options) -> None:
         SignOn.parse(options.sign_on)
     for name, value in (("sign_on", options.sign_on), ("tls_client_ca", options.tls_client_ca)):
         if value is not None and not options.tokens:
-            raise BadConfig(f"{name} needs --tokens FILE: its lines have the roles of users and certificates.")
+            raise BadConfig(f"{name} needs --tokens FILE, which has the roles of users and certificates.")
     for name, value in (("tls_key", options.tls_key), ("tls_client_ca", options.tls_client_ca)):
         if value is not None and options.tls_certificate is None:
             raise BadConfig(f"{name} needs --tls-certificate FILE, the certificate of the server.")
@@ -88,8 +88,8 @@ def _serve_in_this_process(options: Options, sockets: dict[str, list[socket.sock
 
 
 @contextlib.contextmanager
-def _shared_numbers() -> Any:
-    """Create the folder for the workers' counters."""
+def _shared_counters() -> Any:
+    """Create the folder in which workers share their counters, for the duration of the block."""
     folder = tempfile.mkdtemp(prefix="surebayes-")
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
     try:
@@ -99,9 +99,9 @@ def _shared_numbers() -> Any:
 
 
 class _Workers:
-    """Worker processes; a dead one is replaced.
+    """Supervisor of the worker processes, which restarts dead workers.
 
-    The parent has no threads and imports no module that starts one, so that forking is safe.
+    The parent has no threads and imports no module that starts any, so that forking is safe.
     """
 
     def __init__(self, options: Options, sockets: dict[str, list[socket.socket]], log: Log) -> None:
@@ -109,7 +109,7 @@ class _Workers:
         self.processes: set[int] = set()
         self.stopping = False
         self.starts: list[float] = []
-        self.reads, self.writes = os.pipe()
+        self.ready_read, self.ready_write = os.pipe()
 
     def run(self) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -136,7 +136,7 @@ class _Workers:
                 signal.signal(number, signal.SIG_DFL)
             from surebayes.server.process.worker import run
 
-            run(self.options, self.sockets, lambda: os.write(self.writes, b"r"))
+            run(self.options, self.sockets, lambda: os.write(self.ready_write, b"r"))
             code = 0
         except BaseException as error:
             code = exit_code(error)
@@ -145,12 +145,12 @@ class _Workers:
             os._exit(code)
 
     def _wait_until_ready(self) -> int:
-        """Wait until every worker is ready; return an exit code if one could not start."""
-        os.set_blocking(self.reads, False)
+        """Wait until all workers are ready; return the exit code of a worker that failed to start, else 0."""
+        os.set_blocking(self.ready_read, False)
         waiting = self.options.workers
         while waiting and not self.stopping:
             with contextlib.suppress(BlockingIOError):
-                waiting -= len(os.read(self.reads, 4096))
+                waiting -= len(os.read(self.ready_read, 4096))
             code = self._reap(os.WNOHANG)
             if code:
                 return code
@@ -160,7 +160,7 @@ class _Workers:
         return 0
 
     def _watch(self) -> int:
-        """Replace dead workers, until the signal to stop."""
+        """Restart dead workers until the server stops; return the exit code."""
         while not self.stopping:
             before = len(self.processes)
             self._reap()
@@ -168,15 +168,15 @@ class _Workers:
                 continue
             now = time.monotonic()
             self.starts = [start for start in self.starts if now - start < 60] + [now]
-            if len(self.starts) > STARTS_A_MINUTE:
-                self.log("error", "giving up", what=f"{STARTS_A_MINUTE} workers died within a minute")
+            if len(self.starts) > MAX_RESTARTS:
+                self.log("error", "giving up", what=f"{MAX_RESTARTS} workers died within a minute")
                 return 70
             self.log("warning", "worker died", what="replacing it")
             self._start()
         return 0
 
     def _reap(self, how: int = 0) -> int:
-        """Collect an ended worker; return its exit code, 0 if there is none."""
+        """Wait for an ended worker; return its exit code, or 0 if there is none."""
         try:
             process, status = os.waitpid(-1, how)
         except ChildProcessError:
@@ -187,13 +187,13 @@ class _Workers:
         if not process:
             return 0
         self.processes.discard(process)
-        self._forget_numbers(process)
+        self._remove_gauges(process)
         if os.WIFSIGNALED(status):
             return 0 if self.stopping and os.WTERMSIG(status) == signal.SIGTERM else 70
         return os.waitstatus_to_exitcode(status)
 
-    def _forget_numbers(self, process: int) -> None:
-        """Drop the gauges of an ended worker; its counters stay in the sums."""
+    def _remove_gauges(self, process: int) -> None:
+        """Remove the gauges of an ended worker; its counters remain in the totals."""
         folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR", "")
         for name in os.listdir(folder) if folder else ():
             if name.startswith("gauge_live") and name.endswith(f"_{process}.db"):
@@ -207,7 +207,7 @@ class _Workers:
 
 
 def notify(state: str) -> bool:
-    """Send a state such as ``READY=1`` to systemd by sd_notify; return whether a socket was configured.
+    """Send a state such as ``READY=1`` to systemd with sd_notify; return whether it was sent.
 
     Examples
     --------

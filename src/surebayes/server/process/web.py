@@ -1,4 +1,4 @@
-"""HTTP application: routes of the API, of rspamd's clients, and of monitoring."""
+"""The HTTP application, with the routes of the API, of rspamd clients and of monitoring."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _encode = msgspec.json.Encoder().encode
 
 def application(service: Service) -> Starlette:
     """Return the web application of a service."""
-    watch = _monitoring(service)
+    monitoring = _monitoring(service)
     routes = _of_api(service)
     routes += [
-        Route("/healthz", _caught(service, watch["health"]), methods=["GET"]),
-        Route("/readyz", _caught(service, watch["readiness"]), methods=["GET"]),
-        Route("/metrics", _guarded(service, "read", _for_all(service, watch["metrics"])), methods=["GET"]),
-        Route("/openapi.json", _guarded(service, "read", _unrestricted(watch["openapi"])), methods=["GET"]),
+        Route("/healthz", _caught(service, monitoring["health"]), methods=["GET"]),
+        Route("/readyz", _caught(service, monitoring["readiness"]), methods=["GET"]),
+        Route("/metrics", _guarded(service, "read", _for_all(service, monitoring["metrics"])), methods=["GET"]),
+        Route("/openapi.json", _guarded(service, "read", _unrestricted(monitoring["openapi"])), methods=["GET"]),
     ]
     for path, role, handler in _for_rspamd(service):
         routes.append(Route(path, _guarded(service, role, handler), methods=["GET", "POST"]))
-    made = Starlette(routes=[*routes, *site.routes(service)], exception_handlers={HTTPException: _http_problem})
-    made.router.redirect_slashes = False
-    return made
+    app = Starlette(routes=[*routes, *site.routes(service)], exception_handlers={HTTPException: _http_problem})
+    app.router.redirect_slashes = False
+    return app
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:
@@ -60,7 +60,7 @@ def _json(content: Any, status: int = 200) -> Response:
 
 
 def _guarded(service: Service, role: str, handler: Granted) -> Handler:
-    """Authorise requests before a handler runs; pass it the sender's grant."""
+    """Wrap a handler: authorise each request first, and pass the sender's grant to the handler."""
 
     async def checked(request: Request) -> Response:
         return await handler(request, guard.check(request, service, role))
@@ -69,7 +69,7 @@ def _guarded(service: Service, role: str, handler: Granted) -> Handler:
 
 
 def _for_all(service: Service, handler: Handler) -> Granted:
-    """Admit only requests that may concern all people."""
+    """Wrap a handler: refuse grants that are restricted to one person."""
 
     async def checked(request: Request, grant: Grant) -> Response:
         guard.check_for_all(service, grant)
@@ -86,9 +86,9 @@ def _unrestricted(handler: Handler) -> Granted:
 
 
 def _caught(service: Service, handler: Handler) -> Handler:
-    """Answer errors as problems."""
+    """Wrap a handler: convert exceptions to problem responses."""
 
-    async def careful(request: Request) -> Response:
+    async def handle(request: Request) -> Response:
         try:
             return await handler(request)
         except Exception as error:
@@ -99,7 +99,7 @@ def _caught(service: Service, handler: Handler) -> Handler:
                 answer.headers["Connection"] = "close"
             return answer
 
-    return careful
+    return handle
 
 
 # ---------------------------------------------------------------------- the API
@@ -114,8 +114,8 @@ def _of_endpoint(service: Service, endpoint: Endpoint) -> Granted:
         query = _query(request, endpoint)
         if endpoint.for_all:
             guard.check_for_all(service, grant)
-        asked = query.pop("user", None), request.headers.get("x-surebayes-user")
-        person = guard.person(service, grant, *asked)
+        names = query.pop("user", None), request.headers.get("x-surebayes-user")
+        person = guard.person(service, grant, *names)
         if "who" in endpoint.parameters:
             query["who"] = guard.author(grant, query.get("who"))
         if endpoint.method == "GET":
@@ -131,7 +131,7 @@ def _of_endpoint(service: Service, endpoint: Endpoint) -> Granted:
 
 
 def _query(request: Request, endpoint: Endpoint) -> dict[str, Any]:
-    """Return the parameters of a request; raise BadInput for one that is unknown, missing, repeated or invalid."""
+    """Return the parameters of a request; raise BadInput for an unknown, missing, repeated or invalid parameter."""
     parameters, in_path = endpoint.all_parameters, endpoint.in_path
     values = {name: each.default for name, each in parameters.items() if each.default is not None}
     values |= {name: parameters[name].checked(name, request.path_params[name]) for name in in_path}
@@ -166,7 +166,7 @@ def _for_rspamd(service: Service) -> list[tuple[str, str, Granted]]:
             raise HttpError(415, "Send the message uncompressed.")
         mail = await read_body(request, service, take)
         if not mail:
-            raise BadInput("No message in the request: send it as the body.")
+            raise BadInput("The request has no message. Send it as the body.")
         return mail
 
     async def check(request: Request, grant: Grant) -> Response:

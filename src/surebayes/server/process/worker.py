@@ -1,4 +1,4 @@
-"""Worker process: event loop, listeners, and orderly shutdown."""
+"""A worker process: event loop, listeners and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from surebayes.server.service import Service
 from surebayes.server.tls import Gate
 
 GRACE = 20
-"""Seconds for running requests to finish after the signal to stop."""
+"""Seconds that running requests have to finish at shutdown."""
 
 LIMIT = 1 << 17
-"""Bytes that SPAMD and milter read ahead."""
-OBJECTS = 20_000
-"""Allocations between runs of the garbage collector."""
+"""Read-ahead limit of SPAMD and milter connections, in bytes."""
+GC_THRESHOLD = 20_000
+"""Number of allocations between runs of the garbage collector."""
 
 
 def run(options: Options, sockets: dict[str, list[socket.socket]], ready: Callable[[], Any]) -> None:
-    """Serve until the signal to stop; running requests are answered.
+    """Run a worker until SIGTERM or SIGINT, then finish running requests.
 
     Parameters
     ----------
@@ -42,16 +42,16 @@ def run(options: Options, sockets: dict[str, list[socket.socket]], ready: Callab
     sockets : dict of str to list of socket
         Sockets of each listener.
     ready : callable
-        Called when all listeners are ready.
+        Called once all listeners are ready.
     """
     share_arenas()
     _allow_many_connections()
     log = Log(options.log_level)
     log.take_over("uvicorn", "asyncio")
     service = Service(options, log)
-    # Existing objects stay, and requests leave few cycles: collecting every 700 objects wastes CPU
+    # Objects that exist now are permanent, and requests leave few cycles, so the default of 700 wastes CPU time.
     gc.freeze()
-    gc.set_threshold(OBJECTS, 10, 10)
+    gc.set_threshold(GC_THRESHOLD, 10, 10)
     try:
         asyncio.run(_serve(service, sockets, ready))
     finally:
@@ -60,7 +60,7 @@ def run(options: Options, sockets: dict[str, list[socket.socket]], ready: Callab
 
 
 def _allow_many_connections() -> None:
-    """Raise the limit on open files to the system's maximum: an idle connection is one."""
+    """Raise the limit on open files, since each idle connection needs a descriptor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
     if soft < wanted:
@@ -100,13 +100,13 @@ async def _serve(service: Service, sockets: dict[str, list[socket.socket]], read
         await serving
     await _finish(listeners)
     service.log("info", "stopped")
-    for number in (signal.SIGTERM, signal.SIGINT):  # a second signal must not interrupt the writing of lessons
+    for number in (signal.SIGTERM, signal.SIGINT):  # a second signal must not interrupt writes of lessons
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)
 
 
 async def _finish(listeners: list[SpamdListener | MilterListener]) -> None:
-    """Wait for running requests, then cancel them."""
+    """Wait for running requests up to `GRACE` seconds, then cancel the rest."""
     tasks = {task for listener in listeners for task in listener.closing()}
     if tasks:
         await asyncio.wait(tasks, timeout=GRACE)
@@ -120,24 +120,24 @@ def _count(service: Service, name: str) -> Callable[[str], None]:
 
 
 def _streams(listener: SpamdListener | MilterListener) -> Callable[[], asyncio.Protocol]:
-    """Return a factory of protocols that serve a connection as a pair of streams."""
+    """Return a protocol factory that serves each connection as a pair of streams."""
     return lambda: _Streams(asyncio.StreamReader(LIMIT), listener)
 
 
 class _Streams(asyncio.StreamReaderProtocol):
     def eof_received(self) -> bool:
-        """Keep the connection open for the answer to a client that has sent all, also over TLS."""
+        """Keep the connection open for the response after the client has closed its side, also over TLS."""
         super().eof_received()
         return True
 
 
 def _secured(gate: Gate | None, sock: socket.socket, make: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a factory of protocols for a socket: over TLS if there are certificates and the socket is a port."""
+    """Return a protocol factory for a socket, with TLS if there are certificates and it is a TCP socket."""
     return make if gate is None or sock.family == socket.AF_UNIX else gate.around(make)
 
 
 class _Web(uvicorn.Server):
-    """uvicorn's server, which listens at ports over TLS and at unix sockets, and leaves signals to the worker."""
+    """uvicorn's server on given sockets, with TLS for TCP sockets; the worker handles the signals."""
 
     def __init__(self, config: uvicorn.Config, gate: Gate | None) -> None:
         super().__init__(config)
@@ -145,11 +145,11 @@ class _Web(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to the worker, which closes the other listeners too."""
+        """Do nothing: the worker handles the signals, because it also closes the mail listeners."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen at the sockets."""
+        """Start to listen on the sockets."""
         await self.lifespan.startup()
 
         def make() -> asyncio.Protocol:
