@@ -105,7 +105,7 @@ def test_train_says_that_plain_text_was_read_as_mail_unless_told_so(run, tmp_pat
 def test_train_says_which_options_take_documents(run, tmp_path):
     ran = run("train", "-m", tmp_path / "f", "news.csv")
     assert ran.code == 2
-    assert "unexpected extra argument (news.csv). Name documents with --ham PATH," in ran.err
+    assert "unexpected extra argument (news.csv). Give documents with --ham PATH," in ran.err
     assert "--csv PATH" in ran.err
     assert not (tmp_path / "f").exists()
 

@@ -231,8 +231,10 @@ class SharedDocuments(TrainingDocuments):
             recipe = replace(recipe, smoothing=1.0, first_stage="pool", stages=2)  # no first-stage model is used
         tables = 2 if recipe.top is not None else 1
         size = 8 * tables * len(self.contrasts) * self.rows.shape[1]
-        made: Representation = self.recipes.get(recipe, lambda: TrainingDocuments.frozen(self, recipe, None), size)
-        return made
+        representation: Representation = self.recipes.get(
+            recipe, lambda: TrainingDocuments.frozen(self, recipe, None), size
+        )
+        return representation
 
 
 def _separable(r: Representation) -> bool:

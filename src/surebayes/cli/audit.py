@@ -73,7 +73,7 @@ _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay
 @click.option("--score", default="score", metavar="COL", help="The column of the score. Default: score.")
 @setting("label")
 @click.option("--positive", metavar="LABEL", help=(
-    "The label whose false alarms are counted. Default: spam, junk, 1, true, yes or similar."
+    "The positive label; alarms on any other label are false. Default: spam, junk, 1, true, yes or similar."
 ))  # fmt: skip
 @click.option("--group", metavar="COL", help="The column of groups that count as one document each.")
 @click.option("--by", metavar="HEADER", help=(
@@ -86,8 +86,8 @@ _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay
 @setting("max_fpr")
 @setting("confidence", about="The confidence of the promise and of the intervals.")
 @click.option("--group-by", type=click.Choice(("mail", "copies", "near", "thread", "sender")), default="near", help=(
-    "Messages that count as one. mail: none; copies: equal texts; near: near copies; thread: near copies and threads; "
-    "sender: near copies and senders. Default: near."
+    "The messages to count as one: none (mail), equal texts (copies), near copies (near), near copies and threads "
+    "(thread), or near copies and all messages of a sender (sender). Default: near."
 ))  # fmt: skip
 @click.option("--burst", type=float, default=5.0, metavar="N", help=(
     "The burst of the alarm budget that is simulated on the scores. Default: 5."
@@ -97,7 +97,7 @@ _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay
     "`plots`)."
 ))  # fmt: skip
 @click.option("--beside/--no-beside", default=True, help=(
-    "Compare with a surebayes filter that learns from the same mail. Default: yes."
+    "Compare with a surebayes filter that learns the same mail. Default: yes."
 ))  # fmt: skip
 @_PLOT
 @_show.output_options
@@ -117,9 +117,9 @@ def audit(
 ) -> None:
     """Compare another filter with surebayes, on your own mail.
 
-    --maildir judges a mailbox in chronological order, block by block: surebayes learns all earlier mail before it
-    judges a block. Folders and keywords give the correct labels, header fields the verdicts of the other filter.
-    Nothing in the mailbox changes.
+    --maildir judges a mailbox in chronological order, block by block: before each block, surebayes learns all earlier
+    mail. The correct labels come from folders and keywords, the other filter's verdicts from header fields. Nothing in
+    the mailbox changes.
 
     --ham, --spam and --by measure the scores that the other filter wrote into mail, and certify a threshold for them.
     This prints the false-alarm rate of the other filter's threshold, with an interval and with bounds that hold at all

@@ -50,7 +50,7 @@ _AT = "From demo@example.org Thu Jan  1 00:00:00 2026\n"
 @setting("data")
 @click.pass_context
 def demo(ctx: click.Context, /, out: str | None, mails: int | None, serve: bool, http: str, data: str | None) -> None:
-    """Train, calibrate, judge and explain once, in under a minute.
+    """Try training, calibration, verdicts and explanations in under a minute.
 
     Prints each command before it runs. Uses the SpamAssassin corpus if it is in the folder of corpora, else synthetic
     mail: the first two thirds train the filter, the last third is judged.

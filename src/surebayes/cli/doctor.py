@@ -46,18 +46,18 @@ class Finding(NamedTuple):
 )  # fmt: skip
 @model_option(required=False)
 @click.option("--recount", is_flag=True, help=(
-    "Recount every lesson of the journal and compare with the model. Takes as long as training."
+    "Recount all lessons of the journal, and compare the counts with the model. Takes as long as training."
 ))  # fmt: skip
 @click.option("--compact", is_flag=True, help=(
     "Compact the files before checking: merge the tables into one file, and rewrite the journal without gaps."
 ))  # fmt: skip
 @click.option("--repair", is_flag=True, help=(
-    "Repair everything that needs no backup: old journal rows with numpy labels, world-readable files, stale temporary "
-    "files. Lessons stay unchanged."
+    "Repair problems that don't need a backup: old journal rows with numpy labels, world-readable files, stale "
+    "temporary files. Lessons are unchanged."
 ))  # fmt: skip
 @click.option("--mail", is_flag=True, help=(
     "Send a test message to a running `surebayes serve`, teach it, check that the verdict changes, and forget it. "
-    "SUREBAYES_TOKEN holds the token for HTTP."
+    "Set SUREBAYES_TOKEN to the token for HTTP."
 ))  # fmt: skip
 @click.option("--all", "everybody", is_flag=True, help=(
     "Check the layers of all people too (--users DIR, or as in the settings of the filter), and report those with "

@@ -50,8 +50,8 @@ def explain(
     """Explain the verdict on a document.
 
     Shows each view's share of the score, the strongest terms and passages, the text with strong passages highlighted,
-    the threshold, and how many corrections would reverse the verdict. Explains every message of a mailbox and every row
-    of a table, unless --row selects some.
+    the threshold, and the number of corrections that would reverse the verdict. Explains every message of a mailbox and
+    every row of a table, unless --row selects some.
     """
     from surebayes.filter.filter import Filter
     from surebayes.filter.model import NO_TERMS

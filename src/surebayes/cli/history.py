@@ -19,7 +19,7 @@ from surebayes.cli.shared.command import Command, model_option, setting
         ("surebayes history -m ~/mail-filter", "Show the last 50 lessons, newest first."),
         ("surebayes history -m ~/mail-filter --versions", "Show the versions that `rollback` can return to."),
         ("surebayes history -m ~/mail-filter --document mail.eml", "Show the history of one document."),
-        ("surebayes history -m ~/mail-filter --alarms", "Show false alarms and how they were paid back."),
+        ("surebayes history -m ~/mail-filter --alarms", "Show false alarms and the debt that they caused."),
     ),
 )
 @model_option()
@@ -36,7 +36,7 @@ from surebayes.cli.shared.command import Command, model_option, setting
 def history(
     model: str, versions: bool, document: str | None, alarms: bool, limit: int, everything: bool, as_json: bool | None
 ) -> None:
-    """Show what a filter has learnt and forgotten, when, and who taught it."""
+    """Show a filter's lessons and other changes, with their times and authors."""
     from surebayes.datasets.sources import Source, Sources
     from surebayes.filter.filter import Filter
 
@@ -115,7 +115,7 @@ def _start(row: Mapping[str, Any]) -> tuple[str, str]:
 def rollback(model: str, version: int, who: str | None, renew: bool, as_json: bool | None) -> None:
     """Return a filter to an earlier version; `history` lists them.
 
-    Nothing is lost: a rollback is a new entry in the history, and can be rolled back itself.
+    A rollback is a new entry in the history, and can itself be rolled back.
     """
     from surebayes.filter.filter import Filter
 

@@ -37,9 +37,9 @@ def migrate(
 ) -> None:  # fmt: skip
     """Move a filter's journal into PostgreSQL, or back into its folder; with --users those of all layers, too.
 
-    Other hosts then `join` it, and every host learns from all of them. The folder keeps a copy of the journal, and
-    judging needs no database. After an interruption, run the same command again. Also use it to change the database
-    URL, for example to another role.
+    Other hosts can then `join` it, and lessons reach all hosts. The folder keeps a copy of the journal, so that judging
+    needs no database. After an interruption, run the same command again. The command also changes the database URL, for
+    example to another role.
     """
     if print_roles:
         from surebayes.filter.shared.schema import ROLES
@@ -118,7 +118,9 @@ def _fail(layers: Synced | None) -> None:
 )  # fmt: skip
 @model_option(persons=False, about="The new filter's folder.")
 @click.option("--journal", metavar="URL", required=True, help=f"The database. {_URL}")
-@click.option("--name", metavar="NAME", help="The journal's name, or its beginning, if the database has several.")
+@click.option(
+    "--name", metavar="NAME", help="The journal's name, or a prefix of it, if the database has several journals."
+)
 @setting("users", about="Also copy every personal layer into this folder; otherwise each is copied when it is used.")
 @setting("group")
 @_show.output_options

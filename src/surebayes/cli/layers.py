@@ -83,7 +83,7 @@ def merge(model: str, group: str | None, sources: tuple[str, ...], as_json: bool
 @setting("who")
 @_show.output_options
 def rebase(model: str, base: str, own_weight: int, who: str | None, as_json: bool | None) -> None:
-    """Point a layer at a moved or different base.
+    """Change the base of a layer, or the path to it.
 
     A different base must be a filter of the same kind. The layer keeps its lessons. Undo the change with `rollback`.
     """

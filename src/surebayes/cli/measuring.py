@@ -151,7 +151,7 @@ def _print_evaluation(measured: Evaluation, plots: Sequence[str], mark: float | 
 @setting("burst")
 @setting("presume_good_after")
 @click.option("--positive", metavar="NAME", help=(
-    "The class whose false alarms are limited, if there are more than two. Default: each class."
+    "The class to limit false alarms of, if there are more than two. Default: each class."
 ))  # fmt: skip
 @mislabelled_option
 @anytime_option
@@ -259,8 +259,8 @@ def _labelled(
 def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
     """Fit the weights of a filter's experts again, on the documents it has learnt.
 
-    A model of two thirds of the documents judges the remaining third; up to 20,000 texts are judged in each of three
-    folds. The second stages of a text filter are fitted again too, and the certificate is renewed.
+    Judges each third of the documents with a model of the remaining two thirds; a text filter judges at most 20,000
+    texts per third. The second stages of a text filter are fitted again too, and the certificate is renewed.
     """
     from surebayes.filter.filter import Filter
 

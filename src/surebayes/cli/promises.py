@@ -57,7 +57,7 @@ def anytime_option(function: Any) -> Any:
         ("surebayes certify scores.csv --score spam_score --label is_spam --max-fpr 0.001",
          "Find the threshold for at most 0.1% false alarms, with confidence 95%."),
         ("surebayes certify scores.jsonl --positive fraud --mislabelled 3,2",
-         "Allow for 3 wrong labels and 2 missing documents among the rest."),
+         "Allow for 3 positives labelled negative, and 2 missing negatives."),
     ),
 )  # fmt: skip
 @click.option(
@@ -65,7 +65,8 @@ def anytime_option(function: Any) -> Any:
 )
 @setting("label")
 @click.option("--positive", metavar="LABEL", help=(
-    "The label whose false alarms are limited. Default: spam, junk, 1, true, yes or similar, if there are two labels."
+    "The positive label; alarms on any other label are false. Default: spam, junk, 1, true, yes or similar, if there "
+    "are two labels."
 ))  # fmt: skip
 @setting("max_fpr")
 @setting("confidence", about="The confidence that the promise holds.")
@@ -99,7 +100,7 @@ def certify(
 ) -> None:
     """Certify a threshold for the scores of any classifier, so that false alarms stay below --max-fpr.
 
-    The classifier must not have been trained on these rows. Higher scores mean more positive.
+    The classifier must not have been trained on these rows, and higher scores must be evidence for the positive class.
     """
     from surebayes.datasets.score_tables import positive_label, read_scores
     from surebayes.datasets.sources import Source

@@ -66,7 +66,7 @@ def _settings(*names: str) -> Callable[[Any], Any]:
         ),
         (
             "surebayes serve -m /srv/site --users /srv/users --spamd 127.0.0.1:783",
-            "Serve people with personal layers.",
+            "Serve a site with personal layers.",
         ),
         ("surebayes serve -m ~/mail-filter --spamd 127.0.0.1:783 --shadow", "Only judge and log mail; change nothing."),
     ),
@@ -81,7 +81,7 @@ def serve(
     """Run a server for HTTP (with a web page), SPAMD and milter.
 
     ADDR is host:port or unix:PATH; separate several with commas. The default is HTTP on 127.0.0.1:8025. The server runs
-    until SIGTERM or Ctrl-C, then answers pending requests and saves its lessons. It logs JSON lines to stderr. Needs
+    until SIGTERM or Ctrl-C, then completes pending requests and saves its lessons. It logs JSON lines to stderr. Needs
     `pip install 'surebayes[server]'`.
     """
     check_installed()

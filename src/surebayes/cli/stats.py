@@ -29,8 +29,8 @@ from surebayes.cli.shared.command import Command, model_option, setting
 def stats(model: str, top: int, views: tuple[str, ...], as_json: bool | None) -> None:
     """Show the most informative terms and header values.
 
-    Ranks terms by mutual information with the class, in bits. The lessons are counted again, from the content in the
-    journal; lessons without content are not counted. A layer shows the person's lessons.
+    Ranks terms by mutual information with the class, in bits. Counts the lessons again, from the content in the
+    journal; lessons without content don't count. For a layer, only the person's lessons count.
     """
     from surebayes.errors import BadInput
     from surebayes.filter.filter import Filter

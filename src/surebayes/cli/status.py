@@ -29,7 +29,7 @@ from surebayes.cli.shared.command import Command, model_option
 def status(model: str, digest: bool, as_json: bool | None) -> None:
     """Show a filter's promises, its error rates so far, and its lessons.
 
-    Doesn't check the files; see `doctor`.
+    Use `doctor` to check a filter's files.
     """
     from surebayes.filter.filter import Filter
 

@@ -81,11 +81,11 @@ class _YesOrUrl(ParamType):
 @model_option()
 @_inputs.class_options
 @click.option("--positive", metavar="NAME", help=(
-    "The positive class, whose false alarms are limited. Default: spam, 1, yes or similar, else the last of two "
+    "The positive class. Promises limit its false alarms. Default: spam, 1, yes or similar, else the last of two "
     "classes."
 ))  # fmt: skip
 @click.option("--base", type=click.Path(readable=False, file_okay=False), metavar="DIR", help=(
-    "Make the new filter a layer on this base: it judges by the counts of both, and its lessons weigh more."
+    "Make the new filter a layer on this base. It judges with the counts of both; its lessons have a higher weight."
 ))  # fmt: skip
 @setting("own_weight")
 @setting("group")

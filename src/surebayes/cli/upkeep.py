@@ -76,8 +76,8 @@ def erase(
 ) -> None:  # fmt: skip
     """Erase messages from a filter, its journal and its remembered verdicts. This cannot be undone.
 
-    Their content is overwritten. A header of each row remains: a fingerprint, a keyed hash of the Message-ID, the
-    class, the time and the author of the lesson. No rollback can return to an earlier version.
+    Their content is overwritten. The journal keeps a fingerprint, a keyed hash of the Message-ID, the class, the time
+    and the author of each lesson. Earlier versions can no longer be restored.
     """
     from surebayes.datasets.sources import Source, Sources
     from surebayes.filter.filter import Filter

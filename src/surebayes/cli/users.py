@@ -74,9 +74,9 @@ def _found(users: str | None, model: str | None, may_be_new: bool = False) -> Pe
 def list_(
     users: str | None, model: str | None, after: str, limit: int | None, names_only: bool, as_json: bool | None
 ) -> None:
-    """List the people who have a layer.
+    """List the people with a layer.
 
-    With -m of a site whose hosts share a journal, also people whose layer isn't on this host yet.
+    With -m and a site with a shared journal, this includes people with layers on other hosts only.
     """
     persons = _found(users, model)
     names = persons.names(after.lower(), limit)
@@ -305,13 +305,13 @@ def forget(users: str | None, model: str | None, yes: bool, names: tuple[str, ..
     ),
 )  # fmt: skip
 @_persons_options
-@click.option("--remove-gone", is_flag=True, help="Delete archives of people who have no layer any more.")
+@click.option("--remove-gone", is_flag=True, help="Delete the archives of people who no longer have a layer.")
 @click.argument("target", type=click.Path(readable=False, file_okay=False))
 @_NAMES
 def backup(
     users: str | None, model: str | None, remove_gone: bool, target: str, names: tuple[str, ...], as_json: bool | None
 ) -> None:
-    """Back up all people, or some.
+    """Back up the layers of all people, or of some.
 
     Only layers that have changed since the last backup are written; a server may be running. An interrupted backup
     continues with the next run.

@@ -15,7 +15,7 @@ from surebayes.cli.shared.command import Command
     cls=Command,
     settings=False,
     first=("key", "document", "journal"),
-    arguments={"RECEIPT": "A file that `learn --receipt` or `erase --receipt` wrote; - for standard input."},
+    arguments={"RECEIPT": "The output of `learn --receipt` or `erase --receipt`; - for standard input."},
     examples=(
         ("surebayes verify erased.json", "Check the signatures, and print the key that made them."),
         ("surebayes verify erased.json --key KEY --document mail.eml",
@@ -26,10 +26,10 @@ from surebayes.cli.shared.command import Command
 )  # fmt: skip
 @click.option("--key", metavar="KEY", help="The expected signing key: 64 hexadecimal digits.")
 @click.option("--document", metavar="PATH", type=click.Path(readable=False), help=(
-    "The document that the receipts must name."
+    "The document that the receipts must be for."
 ))  # fmt: skip
 @click.option("--journal", metavar="DIR", type=click.Path(readable=False), help=(
-    "The folder of a journal: its rows up to the receipt's row must give the same digest."
+    "The folder of a journal with the same digest at the receipt's row."
 ))  # fmt: skip
 @_show.output_options
 @click.argument("receipt", type=click.Path(readable=False, allow_dash=True))
@@ -38,10 +38,11 @@ def verify(
     ctx: click.Context, /, receipt: str, key: str | None, document: str | None, journal: str | None,
     as_json: bool | None,
 ) -> None:  # fmt: skip
-    """Verify receipts: that a message is, or is no longer, among the lessons of a filter.
+    """Verify receipts for messages that a filter has learnt or erased.
 
-    Exits with 1 if a receipt isn't valid. A receipt proves what the signer's journal held at one row. It proves nothing
-    about backups and copies elsewhere, or about pool weights and second stages fitted before the message was erased.
+    Exits with 1 if a receipt isn't valid. A receipt proves that a message was, or was not, among the lessons in the
+    signer's journal at one row. It doesn't cover backups and other copies, or pool weights and second stages that were
+    fitted before the message was erased.
     """
     from surebayes.filter import receipts
     from surebayes.pool.document import Document

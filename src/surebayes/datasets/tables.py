@@ -470,7 +470,12 @@ TABLES = {
     format.name: format
     for format in (
         TableFormat("csv", (".csv", ".tsv", ".tab"), read_csv, "A CSV or TSV file; may be repeated."),
-        TableFormat("jsonl", (".jsonl", ".ndjson", ".json"), read_json, "JSON objects, one per line or in an array."),
+        TableFormat(
+            "jsonl",
+            (".jsonl", ".ndjson", ".json"),
+            read_json,
+            "A file of JSON objects, one per line or in an array; may be repeated.",
+        ),
         TableFormat("parquet", (".parquet",), read_parquet, "A Parquet file; may be repeated."),
     )
 }

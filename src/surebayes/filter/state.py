@@ -411,8 +411,8 @@ class State:
 
     def lessons_since_certificate(self) -> int:
         """Return the number of lessons since the certificate's model; 0 without a certificate."""
-        made = self.settings.certificates.values()
-        if all(certificate["model"] == self.model_version for certificate in made):
+        certificates = self.settings.certificates.values()
+        if all(certificate["model"] == self.model_version for certificate in certificates):
             return 0
         return max(self.lessons - self.settings.certified_at, 1)
 

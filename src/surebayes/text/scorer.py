@@ -213,8 +213,8 @@ class TextScorer:
         return np.diff(X.indptr).astype(np.uint32), X.indices.astype(np.uint32), X.data.astype(np.int32)
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("_analyzer", "_terms", "_columns", "_scorers", "_signed")
-        return {name: value for name, value in self.__dict__.items() if name not in made}
+        rebuilt = ("_analyzer", "_terms", "_columns", "_scorers", "_signed")
+        return {name: value for name, value in self.__dict__.items() if name not in rebuilt}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -242,7 +242,7 @@ class Command(_WithHelp):
             names = {option for parameter in self.params for option in parameter.opts}
             offered = [taker for taker in takers if taker.split()[0] in names]
             if "unexpected extra argument" in error.message and offered:
-                how = f"Name documents with {', '.join(offered[:-1])} or {offered[-1]}."
+                how = f"Give documents with {', '.join(offered[:-1])} or {offered[-1]}."
                 raise click.UsageError(f"{error.message}. {how}", ctx) from None
             raise
 
