@@ -26,7 +26,7 @@ from surebayes.pool.engine import Engine
 from surebayes.pool.fit import freeze
 from surebayes.pool.second_stage import MOST_IN_TURNS
 from surebayes.pool.specs import MAIL, ExpertSpec, ViewSpec, views_of
-from surebayes.pool.weights import weigh
+from surebayes.pool.weights import weight_experts
 from surebayes.research import suites
 
 MARGINS = {"AUC_0.1": 0.001, "AUC_0.01": 0.003, "recall": 0.005}
@@ -411,7 +411,7 @@ def text_settings(measured: dict[str, np.ndarray]) -> Iterator[tuple[tuple, np.n
             pooled = {}
             for how in ("stack", "reliability"):
                 if how == "stack":
-                    pool, _ = weigh(z, labels, contrasts, "stack", turns=3)
+                    pool, _ = weight_experts(z, labels, contrasts, "stack", turns=3)
                     weights = np.array([pool.of_contrast(k) for k in range(len(contrasts))])
                 else:
                     area = [

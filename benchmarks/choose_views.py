@@ -92,7 +92,7 @@ from surebayes.pool.engine import Engine
 from surebayes.pool.fit import KeptDocuments, fit, freeze
 from surebayes.pool.specs import MAIL, ExpertSpec, ViewSpec, views_of
 from surebayes.pool.view_pool import ViewPool
-from surebayes.pool.weights import _Standard, drawn_model, weigh
+from surebayes.pool.weights import _Standardized, shrunk_model, weight_experts
 from surebayes.research import suites
 
 WITHIN = 0.001
@@ -342,7 +342,7 @@ def judged(case: Case, plan: list, scores: dict, how: str) -> Iterator[tuple[str
     for n, (kind, labels, truth) in enumerate(case.labellings):
         held, judge = (np.concatenate([scores[v, e, n][i] for v, e in chosen], axis=2) for i in (0, 1))
         alike = not any(expert.second_stage for _, expert in chosen)
-        pool, _ = weigh(held, labels[held_out(case, labels)], contrasts, how, alike=alike)
+        pool, _ = weight_experts(held, labels[held_out(case, labels)], contrasts, how, alike=alike)
         figures = []
         for k, c in enumerate(contrasts):
             pooled = judge[:, k] @ np.array(pool.of_contrast(k)) + pool.bias[k]
@@ -417,12 +417,12 @@ COUNTED = {
     "by the root of a class's size": lambda a, b: ((min(a, b) / a) ** 0.5, (min(a, b) / b) ** 0.5),
     "each text once": lambda a, b: (1.0, 1.0),
 }
-HELD_BACK = (0.5, 1.0, 1.5, 2.0, 3.0)
+SHRINKAGE = (0.5, 1.0, 1.5, 2.0, 3.0)
 
 
 def choose_stack() -> int:
     """Compare stacks of two classes and print the table."""
-    figures: dict[tuple[str, float], dict[str, list]] = {(name, pull): {} for name in COUNTED for pull in HELD_BACK}
+    figures: dict[tuple[str, float], dict[str, list]] = {(name, pull): {} for name in COUNTED for pull in SHRINKAGE}
     for case in text_cases(range(10)):
         if case.n_classes > 2:
             continue
@@ -433,10 +433,10 @@ def choose_stack() -> int:
             held = held_out(case, labels)
             before, after = scored(Engine("text", views, 2), train, labels, held, judge)
             inside = labels[held] == 1
-            standard = _Standard(before[:, 0], inside)
+            standard = _Standardized(before[:, 0], inside)
             for (name, pull), by_kind in figures.items():
                 share = np.where(inside, *COUNTED[name](inside.sum(), (~inside).sum()))
-                stack = drawn_model([(standard.z, inside, share)], np.zeros(before.shape[2]), pull)
+                stack = shrunk_model([(standard.z, inside, share)], np.zeros(before.shape[2]), pull)
                 pooled = after[:, 0] @ standard.raw(*stack)[0]
                 pair = metrics.partial_auc(truth == 1, pooled), metrics.tpr_at_fpr(truth == 1, pooled, 0.001)
                 by_kind.setdefault(kind, []).append(pair)
@@ -557,11 +557,11 @@ def _of_stack(held, labels, judge, truth, n_classes: int, pull: float) -> np.nda
     """Return AUC_0.1 and recall of a stack of these experts."""
     if n_classes == 2:
         inside = labels == 1
-        standard = _Standard(held[:, 0], inside)
-        stack = drawn_model([(standard.z, inside, np.ones(len(labels)))], np.zeros(held.shape[2]), pull)
+        standard = _Standardized(held[:, 0], inside)
+        stack = shrunk_model([(standard.z, inside, np.ones(len(labels)))], np.zeros(held.shape[2]), pull)
         pooled = [(1, judge[:, 0] @ standard.raw(*stack)[0])]
     else:
-        pool, _ = weigh(held, labels, range(n_classes), "stack")
+        pool, _ = weight_experts(held, labels, range(n_classes), "stack")
         pooled = [(c, judge[:, c] @ np.array(pool.of_contrast(c)) + pool.bias[c]) for c in range(n_classes)]
     each = [(metrics.partial_auc(truth == c, s), metrics.tpr_at_fpr(truth == c, s, 0.001)) for c, s in pooled]
     return np.mean(each, axis=0)
@@ -702,7 +702,7 @@ def _of_passes(case: Case, train: list, judge: list, labels: np.ndarray, truth: 
                 cost += time.process_time() - started
                 tail = np.flatnonzero(fold == number)
                 held[tail] = np.reshape(rest.opinions(train, memoryview(tail)), shape)
-            pool, _ = weigh(held, known, engine.contrasts, "stack", turns=3)
+            pool, _ = weight_experts(held, known, engine.contrasts, "stack", turns=3)
             pairs = []
             for k, c in enumerate(engine.contrasts):
                 pooled = judged[:, k] @ np.array(pool.of_contrast(k))

@@ -44,7 +44,7 @@ from surebayes.pool import choosing
 from surebayes.pool.engine import Engine
 from surebayes.pool.fit import freeze
 from surebayes.pool.specs import views_of
-from surebayes.pool.weights import UNIT, PoolWeights, weigh, weigh_contrast
+from surebayes.pool.weights import UNIT, PoolWeights, weight_contrast, weight_experts
 from surebayes.research import suites
 from surebayes.research.suite_peers import SLOW, slow_machine
 
@@ -263,10 +263,10 @@ def classes() -> None:
         engine.learn(rows, array("q", y), array("q", held))
         freeze(engine, rows, np.asarray(y, np.int64), np.asarray(train, np.int64))
         judged = np.reshape(engine.opinions(rows, array("q", np.flatnonzero(~data.training))), shape)
-        borrowed, few = weigh(opinions, y[held], range(k), "stack")
+        borrowed, few = weight_experts(opinions, y[held], range(k), "stack")
         alone = PoolWeights.equal(k, engine.n_experts)
         for c in set(range(k)) - set(few):
-            weights, alone.bias[c] = weigh_contrast(opinions[:, c], y[held] == c, "stack")
+            weights, alone.bias[c] = weight_contrast(opinions[:, c], y[held] == c, "stack")
             alone.units[c] = [round(float(weight) / UNIT) for weight in weights]
         sizes = np.bincount(y[train], minlength=k)
         seen = np.flatnonzero((sizes > 0) & data.truth.any(0))

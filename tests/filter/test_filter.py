@@ -250,7 +250,7 @@ def test_a_trained_filter_is_the_pool_of_the_same_documents(tmp_path, monkeypatc
     """Counts, weights and second stages, to the last bit, weighed in turns or on a third; also when they are tuned."""
     monkeypatch.setattr(choosing, "SAMPLE", largest)
     monkeypatch.setattr(choosing, "WEIGHED", largest // 2)
-    monkeypatch.setattr("surebayes.filter.tuning.FEWEST", 5)
+    monkeypatch.setattr("surebayes.filter.tuning.MIN_MESSAGES", 5)
     monkeypatch.setattr(choosing, "FEW", 10)
     words = ("pills", "spam"), ("tea", "ham")
     documents = MAILS
@@ -537,7 +537,7 @@ def test_one_expert_has_no_weights_to_move(tmp_path):
 
 
 def test_training_tuning_and_going_back_renew_a_promise(tmp_path, monkeypatch):
-    monkeypatch.setattr(tuning, "FEWEST", 5)
+    monkeypatch.setattr(tuning, "MIN_MESSAGES", 5)
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
         mine.train(MAILS[:100], reserve=0.5)
         first = mine.calibrate(max_fpr=0.2, confidence=0.9)

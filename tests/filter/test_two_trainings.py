@@ -192,7 +192,7 @@ def test_a_training_that_was_cut_short_ends_as_it_would_have(
         with monkeypatch.context() as death:
             death.setattr(cut_short._session, "transaction", lambda: transaction() if left and [left.pop()] else kill())
             death.setattr(_Training, "_weigh", kill)
-            death.setattr(_Training, "_weigh_in_turns", kill)
+            death.setattr(_Training, "_fit_in_turns", kill)
             with pytest.raises(Killed):
                 cut_short.train(documents, reserve=0.1)
         learnt = sum(cut_short.status()["documents"].values()) - learnt_before

@@ -27,7 +27,7 @@ def lengths(folder):
 
 
 def test_a_filter_has_no_influences_until_it_is_tuned(written, monkeypatch):
-    monkeypatch.setattr("surebayes.filter.tuning.FEWEST", 5)
+    monkeypatch.setattr("surebayes.filter.tuning.MIN_MESSAGES", 5)
     folder, expected = written[0] / "mail", written[1]["mail"]
     assert read_manifest(str(folder))["version"] == 4
     mails = [raw for raw, _ in MAILS[120:]]

@@ -12,7 +12,7 @@ from surebayes._store_errors import BadModel
 from surebayes.filter.model import NO_TERMS
 from surebayes.filter.quick.filter_mail import verdict_fields
 from surebayes.kernels import ints
-from surebayes.pool.coverage import FEWEST, GROWTH, MOST, kept, record, sampled
+from surebayes.pool.coverage import GROWTH, MIN_DOCUMENTS, MOST, kept, record, sampled
 from surebayes.pool.engine import Engine
 from surebayes.pool.novelty import coverage_of, novelty_of, p_value
 from surebayes.pool.specs import views_of
@@ -24,7 +24,7 @@ UNKNOWN = b"Subject: zyxwv\n\nqqqqwert plokij mnbvcx\n"
 @given(coverage_shares, shares_of_words)
 def test_a_p_value_is_the_exact_one_or_a_little_larger(shares, share):
     coverage = kept(shares)
-    if len(shares) < FEWEST:
+    if len(shares) < MIN_DOCUMENTS:
         assert coverage is None
         return
     assert coverage_of(coverage) is coverage
@@ -54,7 +54,7 @@ def exact_p(known, new):
     return (1 + (products <= product * (1 + 1e-12)).sum()) / (len(known) + 1)
 
 
-@pytest.mark.parametrize("n", [FEWEST, 59, 200])
+@pytest.mark.parametrize("n", [MIN_DOCUMENTS, 59, 200])
 def test_a_p_value_of_several_views_is_the_exact_one_or_near_it(n):
     """Apart from the ranks between two that are kept; the product sums up both views."""
     random = np.random.default_rng(n)

@@ -26,13 +26,13 @@ from surebayes.pool.table import Sums, Table
 from surebayes.pool.weights import (
     UNIT,
     PoolWeights,
-    drawn_model,
     gain_and_bias,
     influences_of,
     logistic_model,
-    weigh,
-    weigh_contrast,
-    weigh_levels,
+    shrunk_model,
+    weight_contrast,
+    weight_experts,
+    weight_levels,
     weights_of,
 )
 
@@ -325,7 +325,7 @@ def scores_of(n=200, seed=0):
 
 def test_reliability_is_the_stated_formula():
     scores, inside = scores_of()
-    weights, _ = weigh_contrast(scores, inside, "reliability")
+    weights, _ = weight_contrast(scores, inside, "reliability")
     spread = np.sqrt((scores[inside].var(0) + scores[~inside].var(0)) / 2)
     area = np.array([metrics.partial_auc(inside, s) for s in scores[:, :3].T])
     expected = (1 / (1 - area + 0.002)) ** 2 / spread[:3]
@@ -344,7 +344,7 @@ def bounded_by_hand(scores, bounds):
 def test_opinions_are_bounded_at_the_median_spread_and_weighed_by_reliability():
     rng, inside = np.random.default_rng(0), np.arange(600) % 2 == 0
     scores = np.column_stack([s * (rng.normal(size=600) + d * inside) for s, d in ((1, 2.5), (3, 2.0), (9, 0.5))])
-    weights, bias, bounds = weigh_levels(scores, inside)
+    weights, bias, bounds = weight_levels(scores, inside)
     means = scores[inside].mean(0), scores[~inside].mean(0)
     spread = np.sqrt((scores[inside].var(0) + scores[~inside].var(0)) / 2)
     np.testing.assert_allclose([centre for centre, _ in bounds], (means[0] + means[1]) / 2)
@@ -360,8 +360,8 @@ def test_one_loud_expert_no_longer_decides_alone():
     rng, inside = np.random.default_rng(1), np.arange(900) % 2 == 0
     scores = np.column_stack([rng.normal(size=900) + 2 * inside for _ in range(5)])
     scores[np.arange(900) % 9 == 1, 0] = 40.0  # good mail that one expert is very sure of
-    fair = weigh_levels(scores, inside)
-    plain = weigh_contrast(scores, inside, "equal", alike=True)[0]
+    fair = weight_levels(scores, inside)
+    plain = weight_contrast(scores, inside, "equal", alike=True)[0]
     influences = bounded_by_hand(scores, fair[2]) @ fair[0]
     assert metrics.tpr_at_fpr(inside, influences, 0.01) > metrics.tpr_at_fpr(inside, scores @ plain, 0.01) + 0.3
 
@@ -372,7 +372,7 @@ def test_pool_and_machine_are_weighed_by_their_own_reliability(better):
     of_pool, of_machine = (3.0, 1.0) if better == "pool" else (1.0, 4.0)
     experts = [rng.normal(size=800) + of_pool * inside for _ in range(3)]
     scores = np.column_stack([*experts, 0.1 * (rng.normal(size=800) + of_machine * inside) + 7])
-    weights, bias, bounds = weigh_levels(scores, inside, [3])
+    weights, bias, bounds = weight_levels(scores, inside, [3])
     machine = scores[:, 3]
     assert bounds[3][0] == pytest.approx((machine[inside].mean() + machine[~inside].mean()) / 2)
     assert bounds[3][1] == pytest.approx(2 * np.sqrt((machine[inside].var() + machine[~inside].var()) / 2))
@@ -398,7 +398,7 @@ def test_labels_that_both_levels_contradict_do_not_count_in_the_choice_between_t
     for labels, limit in ((truth, 1.0), (wrong, 1.0), (wrong, 1e9)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("surebayes.pool.weights.TRUSTED", limit)
-            weights, _, bounds = weigh_levels(scores, labels, [3])
+            weights, _, bounds = weight_levels(scores, labels, [3])
         counted = bounded_by_hand(scores, bounds) * weights
         ratio.append(counted[:, :3].sum(1).std() / counted[:, 3].std())
     right, noticed, hidden = ratio
@@ -409,7 +409,7 @@ def test_experts_that_say_nothing_and_pools_without_experts_are_weighed():
     inside = np.arange(60) % 2 == 0
     nothing, something = np.zeros(60), inside + np.linspace(0, 1, 60)
     for columns, beside in (([nothing], []), ([nothing, nothing], [1]), ([nothing, something], [1]), ([something], [])):
-        weights, bias, bounds = weigh_levels(np.column_stack(columns), inside, beside)
+        weights, bias, bounds = weight_levels(np.column_stack(columns), inside, beside)
         assert np.isfinite([*weights, bias, *sum(bounds, ())]).all()
         assert [w > 0 for w in weights] == [column is something for column in columns]
 
@@ -477,8 +477,8 @@ def test_the_usual_share_is_a_quantile_and_the_weights_are_those_of_scaled_opini
     inside, shares = rng.random(400) < 0.5, rng.random((400, 3))
     scores = rng.normal(size=(400, 3)) + 2.0 * inside[:, None]
     scores[shares[:, 0] < 0.3, 0] *= -1  # what the first expert says of documents that its view doesn't know is wrong
-    weights, bias, bounds = weigh_levels(scores, inside, [2], shares)
-    plain, _, unscaled = weigh_levels(scores, inside, [2])
+    weights, bias, bounds = weight_levels(scores, inside, [2], shares)
+    plain, _, unscaled = weight_levels(scores, inside, [2])
     usual, portions = [limits[2] for limits in bounds], [limits[3] for limits in bounds]
     np.testing.assert_allclose(usual, [*np.quantile(shares[:, :2], 0.25, axis=0), 0.0])
     assert sum(portions) == pytest.approx(1.0)
@@ -542,12 +542,12 @@ def test_steps_go_by_what_an_opinion_counts_as_and_are_taken_back():
 @pytest.mark.parametrize("how", ["reliability", "stack", "equal"])
 def test_weights_are_not_negative_and_the_gain_is_that_of_a_logistic_model(how):
     scores, inside = scores_of()
-    weights, bias = weigh_contrast(scores, inside, how)
+    weights, bias = weight_contrast(scores, inside, how)
     assert (weights >= 0).all()
     pooled = bias + scores @ weights
     assert metrics.roc_auc(inside, pooled) > 0.98
     assert abs((pooled > 0)[inside].mean() - (pooled <= 0)[~inside].mean()) < 0.05
-    against, _ = weigh_contrast(np.column_stack([scores[:, 0], -scores[:, 0]]), inside, "stack")
+    against, _ = weight_contrast(np.column_stack([scores[:, 0], -scores[:, 0]]), inside, "stack")
     assert against[1] == pytest.approx(0, abs=1e-6)
 
 
@@ -557,7 +557,7 @@ def test_the_gain_is_what_the_optimizer_finds(seed):
     for z in (scores[:, 0], -scores[:, 0], scores[:, 2], np.zeros(120)):
         gain, bias = gain_and_bias(z, inside)
         share = np.where(inside, 60 / inside.sum(), 60 / (~inside).sum())
-        (expected,), expected_bias = drawn_model([(z[:, None], inside, share)], np.zeros(1), 1.0)
+        (expected,), expected_bias = shrunk_model([(z[:, None], inside, share)], np.zeros(1), 1.0)
         assert gain == pytest.approx(expected, abs=1e-3)
         assert bias == pytest.approx(expected_bias, abs=1e-3)
 
@@ -605,7 +605,7 @@ def test_documents_that_nothing_is_fitted_on_are_counted_and_let_go_of(counted, 
     freeze(slow, rows, truth, choosing.sample(truth, np.array(head), weights, digest), weights)
     asked = np.reshape(slow.opinions(rows, tail), (len(tail), 1, -1))
     repeat = 1 if weights is None else weights[tail]
-    slow.weights, _ = weigh(np.repeat(asked, repeat, 0), np.repeat(truth[tail], repeat), [1], "stack")
+    slow.weights, _ = weight_experts(np.repeat(asked, repeat, 0), np.repeat(truth[tail], repeat), [1], "stack")
     slow.learn(rows, labels, tail, times)
     freeze(slow, rows, truth, choosing.sample(truth, np.arange(150), weights, digest), weights)
     assert engine.weights == slow.weights != PoolWeights.equal(1, engine.n_experts)
@@ -632,7 +632,7 @@ def test_in_turns_each_document_is_scored_by_experts_that_know_the_others(n_clas
         scores = np.reshape(rest.opinions(rows, turn), (len(turn), -1, engine.n_experts))
         opinions.append(np.repeat(scores, [times[i] for i in turn], axis=0))
     truth = np.array([labels[i] for turn in turns for i in turn for _ in range(times[i])])
-    expected, _ = weigh(np.concatenate(opinions), truth, engine.contrasts, "stack", turns=3)
+    expected, _ = weight_experts(np.concatenate(opinions), truth, engine.contrasts, "stack", turns=3)
     assert engine.weights == expected
     everything = Engine("text", views, n_classes)
     everything.learn(rows, labels, None, times)
@@ -653,7 +653,7 @@ def test_contrasts_with_few_documents_stay_as_they_were():
     scores, inside = scores_of()
     labels = np.where(inside, 0, np.where(np.arange(200) % 20 == 1, 2, 1))
     labels[labels == 2] = np.where(np.arange((labels == 2).sum()) < 3, 2, 1)
-    weights, few = weigh(np.stack([scores] * 3, axis=1), labels, [0, 1, 2], "reliability")
+    weights, few = weight_experts(np.stack([scores] * 3, axis=1), labels, [0, 1, 2], "reliability")
     assert few == [2]
     assert weights.units[2] == PoolWeights.equal(1, 4).units[0]
     assert weights.units[0] != weights.units[2]
@@ -668,8 +668,8 @@ def test_a_stack_of_few_documents_borrows_from_the_other_classes():
     opinions = rng.normal(0, 1, (len(labels), 5, 2))
     for c, expert in good.items():
         opinions[labels == c, c, expert] += 2
-    many, _ = weigh(opinions, labels, [0, 1, 2, 3, 4], "stack")
-    some, few = weigh(opinions[few_of_three], labels[few_of_three], [0, 1, 2, 3, 4], "stack")
+    many, _ = weight_experts(opinions, labels, [0, 1, 2, 3, 4], "stack")
+    some, few = weight_experts(opinions[few_of_three], labels[few_of_three], [0, 1, 2, 3, 4], "stack")
     assert few == [4]
     share = [weights[1] / sum(weights) for weights in (many.of_contrast(3), some.of_contrast(3), some.of_contrast(0))]
     assert share[0] > 0.8
@@ -677,7 +677,7 @@ def test_a_stack_of_few_documents_borrows_from_the_other_classes():
     assert share[2] < 0.3
     mean = np.mean([some.of_contrast(k) for k in range(4)], axis=0)
     np.testing.assert_allclose(some.of_contrast(4), mean, rtol=1e-6)
-    nothing, few = weigh(opinions[:2], labels[:2], [0, 1, 2, 3, 4], "stack")
+    nothing, few = weight_experts(opinions[:2], labels[:2], [0, 1, 2, 3, 4], "stack")
     assert nothing == PoolWeights.equal(5, 2)
     assert len(few) == 5
 
@@ -807,7 +807,7 @@ def test_the_stack_is_the_best_of_its_kind(seed):
         value = share @ np.logaddexp(0.0, -sign * (z @ x[:-1] + x[-1])) + pull / 2 * ((x[:-1] - towards) ** 2).sum()
         return value, np.append(z.T @ slope + pull * (x[:-1] - towards), slope.sum())
 
-    weights, bias = drawn_model([(z, inside, share)], towards, pull)
+    weights, bias = shrunk_model([(z, inside, share)], towards, pull)
     start, bounds = np.append(towards, 0.0), [(0.0, None)] * k + [(None, None)]
     best = minimize(loss, start, jac=True, bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 5000})
     assert weights.min() >= 0

@@ -17,7 +17,7 @@ from surebayes import CountVectorizer, HashingVectorizer, OpinionPoolNB, ViewPoo
 from surebayes.pool.choosing import digests, distinct, held_out
 from surebayes.pool.specs import MAIL, views_of
 from surebayes.pool.threads import ahead, at_most
-from surebayes.pool.weights import FEWEST
+from surebayes.pool.weights import MIN_DOCUMENTS
 
 HAM = ["lunch at noon with Ann", "the minutes of our meeting", "see you at the usual place", "draft of the paper, Bob"]
 SPAM = ["cheap pills, order now", "you won a prize, claim now", "buy gold watches cheap", "meet singles now, click"]
@@ -348,7 +348,7 @@ def test_clone_parameters_and_pickle():
 
 def test_few_documents_are_pooled_alike():
     X, y = mails(6)
-    assert FEWEST > 2
+    assert MIN_DOCUMENTS > 2
     p = pool().fit(X, y)
     np.testing.assert_allclose(p.weights_, equal_weights(p), rtol=1e-10)
     assert pool().fit(X[:2], y[:2]).predict(X[:2]).tolist() == y[:2].tolist()

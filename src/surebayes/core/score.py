@@ -166,8 +166,8 @@ class Explanation:
 
 def explain_row(columns: IntArray, shares: FloatArray, bias: float, names: Any, top: int | None) -> Explanation:
     """Sort a document's contributions by strength and keep the strongest."""
-    speaks = shares != 0
-    columns, shares = columns[speaks], shares[speaks]
+    is_informative = shares != 0
+    columns, shares = columns[is_informative], shares[is_informative]
     order = np.lexsort((columns, -np.abs(shares)))
     score = bias + float(shares.sum())
     strongest = order if top is None else order[:top]

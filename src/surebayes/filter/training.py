@@ -1,4 +1,4 @@
-"""Train a filter on many messages at once, in any order."""
+"""Training of a filter on many messages at once, in any order."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 BATCH = 1000
-"""Messages per transaction."""
+"""Number of messages per transaction."""
 MAX_AT_ONCE = 100_000
 """Maximum number of messages in a transaction of a filter's first training."""
 CHUNK, CHUNK_BYTES = 256, 4 * 2**20
-"""Maximum number of documents cut into terms by one call, and their maximum size."""
+"""Maximum number and total size, in bytes, of the documents to tokenise in one call."""
 
 Progress = Callable[[str, int, "int | None"], None]
 Spread = Callable[[Callable[["Any"], "Any"], Iterable["Any"]], Iterable["Any"]]
-"""A parallel map: calls a function with each item and yields the results in order."""
+"""A parallel map, which calls a function with each item and yields the results in order."""
 
 
 def is_reserved(fingerprint: str, share: float) -> bool:
-    """Whether a message is reserved, by its fingerprint alone.
+    """Return whether a message is reserved, which depends on its fingerprint only.
 
     Examples
     --------
@@ -61,16 +61,16 @@ def is_reserved(fingerprint: str, share: float) -> bool:
 
 
 class _Training:
-    """One run of `Filter.train`: reading, learning, and weighting the experts.
+    """One run of `Filter.train`: it reads and learns messages, and fits the weights of the experts.
 
-    New messages are learnt in the order of their fingerprints, so the order of the input doesn't matter. If there are
-    at least as many as the filter knows, the experts are weighted as in `ViewPool.fit`: by their scores for a third of
-    the messages, chosen by fingerprint, before these are learnt; with second stages, by scoring each third with a model
-    of the other two. Then the second stages are fitted. Fewer messages are ordinary lessons: each is judged, moves the
-    weights a step and is learnt.
+    New messages are learnt in the order of their fingerprints, so that the order of the input doesn't matter. If there
+    are at least as many new messages as the filter has learnt, the weights are fitted as in `ViewPool.fit`: on scores
+    of a third of the messages, chosen by fingerprint, before these are learnt; or, with second stages, on scores of
+    each third by a model of the other two thirds. Then the second stages are fitted. Fewer new messages are ordinary
+    lessons: each message is judged, changes the weights by one step, and is learnt.
 
-    If an earlier training was interrupted before it weighted the experts, its messages are treated as new: repeating
-    that training gives the result of an uninterrupted one.
+    If an earlier training was interrupted before it fitted the weights, its messages count as new, so that repeating it
+    gives the result of an uninterrupted training.
     """
 
     def __init__(
@@ -80,20 +80,20 @@ class _Training:
         self.done = {"learnt": 0, "already": 0, "moved": 0, "reserved": 0}
         self.spool = Spool(session.path)
         names = session.loaded_state().names
-        # the rule of `is_reserved`: eight hexadecimal digits sort like their numbers
+        # Same rule as `is_reserved`, since eight hexadecimal digits sort like the number.
         shares = [reserve] + [reserve / 2] * (len(names) - 1) if journal else [0.0] * len(names)
         self.limits = {label: f"{int(share * 2**32):08x}" if share else "" for label, share in zip(names, shares)}
         self.handled = 0
-        self.known: set[str] = set()  # fingerprints of input that was learnt or reserved before
-        self.unweighed: set[str] = set()  # the part of it that an interrupted training learnt
-        self.learnt: list[str] = []  # fingerprints of the messages learnt together
-        self.ends_at: tuple[int, int] | None = None  # (row, checksum) up to which only this training wrote
+        self.known: set[str] = set()  # fingerprints of messages that were learnt or reserved before this training
+        self.unweighted: set[str] = set()  # those of them that an interrupted training learnt
+        self.learnt: list[str] = []  # fingerprints of messages that were learnt together
+        self.ends_at: tuple[int, int] | None = None  # last row, and its checksum, if only this training has written
         self.unjournaled: list[tuple[str, int]] = []  # messages learnt without a journal, with their classes
 
     def read(self, documents: Iterable[tuple[bytes | str, str]], spread: Spread) -> None:
-        """Cut documents into terms, many per call of the kernel."""
+        """Tokenise documents, many per call of the kernel."""
         state, read = self.session.loaded_state(), 0
-        if state.engine.n_experts > 1:  # weighting needs numpy, which loads while documents are read
+        if state.engine.n_experts > 1:  # load numpy, which the fit of the weights needs, in the meantime
             threading.Thread(target=__import__, args=("surebayes.pool.fit",), daemon=True).start()
         cut = Reading(state.engine.reader, state.engine.views, self.journal and state.keeps_content, self.journal)
         for rows, messages, kept in spread(cut, _chunks(documents, state.names)):
@@ -103,32 +103,32 @@ class _Training:
                 self.progress("reading", read, None)
 
     def is_new(self, fingerprint: str, label: str) -> bool:
-        """Whether a message is unknown, has one label, and is not reserved."""
+        """Return whether a message is unknown, has only one label, and is not reserved."""
         if fingerprint in self.spool.contradictory or fingerprint[:8] < self.limits[label]:
             return False
         return fingerprint not in self.known
 
     def look_up(self) -> None:
-        """Find the messages of the input that the filter knew before this training."""
+        """Find the messages that the filter had learnt or reserved before this training."""
         state = self.session.current_state()
         if not state.messages + len(state.learnt):
             return
         txn = Transaction(state, self.session.reading())
         known = {f: found for f in self.spool.places if (found := txn.known(f)) is not None}
         self.known = known.keys() - self.spool.contradictory
-        if any(known[f][0] == "learn" for f in self.known) and is_weighable(state):
+        if any(known[f][0] == "learn" for f in self.known) and has_fitted_weights(state):
             rows, wanted = txn.journal.learnt_together(), {f: ("learn", self.spool.label_of(f)) for f in self.known}
-            self.unweighed = {f for f in self.known if known[f][:2] == wanted[f] and known[f][2] in rows}
+            self.unweighted = {f for f in self.known if known[f][:2] == wanted[f] and known[f][2] in rows}
 
-    def weighs(self, state: State) -> bool:
-        """Whether the experts are weighted on these messages."""
-        if not is_weighable(state):
+    def fits_weights(self, state: State) -> bool:
+        """Return whether this training fits the weights of the experts."""
+        if not has_fitted_weights(state):
             return False
-        mine = len(self.unweighed) + sum(self.is_new(f, label) for f, label in self.spool.labelled())
-        return mine >= max(sum(state.engine.documents) - len(self.unweighed), 1)
+        mine = len(self.unweighted) + sum(self.is_new(f, label) for f, label in self.spool.labelled())
+        return mine >= max(sum(state.engine.documents) - len(self.unweighted), 1)
 
     def learn(self, txn: Transaction, batch: Sequence[str], together: bool) -> None:
-        """Learn messages; with `together`, new messages do not each move the weights."""
+        """Learn messages; with `together`, without a step of the weights for each new message."""
         state = txn.state
         is_only_training = not state.messages + len(state.learnt) or (state.seq, state.chain) == self.ends_at
         known = {} if is_only_training else {f: found for f in batch if (found := txn.known(f)) is not None}
@@ -142,7 +142,7 @@ class _Training:
             written = set(new)
             for fingerprint, label in zip(batch, labels):
                 if fingerprint in known and (not self.journal or known[fingerprint][:2] == ("reserve", label)):
-                    self.done["already"] += 1  # reserved before: repeating a training must not use it up
+                    self.done["already"] += 1  # a repeated training doesn't learn reserved messages
                 elif fingerprint not in written:
                     self._step(txn, fingerprint, label)
         self._count(state, self.spool.places_of(f for f in new if f not in aside))
@@ -151,7 +151,7 @@ class _Training:
             self.ends_at = state.seq, state.chain
 
     def _write(self, txn: Transaction, new: Sequence[str], aside: set[str]) -> None:
-        """Write the journal rows of messages; those in `aside` are reserved."""
+        """Write the journal rows of messages; the messages in `aside` are reserved."""
         state, spool, first = txn.state, self.spool, txn.state.seq + 1
         bodies, checks = spool.bodies_of(new)
         messages = MessageRows(
@@ -170,7 +170,7 @@ class _Training:
                 state.cache_reserved_rows(row, spool.rows_of(fingerprint))
 
     def _count(self, state: State, new: Iterable[Places]) -> int:
-        """Count messages chunk by chunk (their order changes no count); return their number."""
+        """Add messages to the counts, in chunks of any order; return the number of messages."""
         codes, before = {label: state.code(label) for label in state.names}, self.done["learnt"]
         for groups in self.spool.together(new, max(BATCH // CHUNK, 1)):
             state.count_batches([_batch(group, codes) for group in groups])
@@ -178,7 +178,7 @@ class _Training:
         return self.done["learnt"] - before
 
     def _record(self, groups: Sequence[SpooledGroup], codes: Mapping[str, int]) -> None:
-        """Record learnt messages."""
+        """Record messages as learnt."""
         for group in groups:
             self.done["learnt"] += len(group.fingerprints)
             self.learnt += group.fingerprints
@@ -196,18 +196,18 @@ class _Training:
             self.done["learnt"] += 1
 
     def carry_out(self, transaction: Callable[[], AbstractContextManager[Transaction]]) -> None:
-        """Learn the messages batch by batch, one `transaction` each."""
+        """Learn the messages in batches, with one transaction per batch, and fit the weights."""
         state = self.session.loaded_state()
         self.look_up()
-        together = self.weighs(state)
+        together = self.fits_weights(state)
         one_by_one = state.engine.n_experts > 1 and not together
         tail: set[str] = set()
         if together:
-            mine = [(f, c) for f, c in self.spool.labelled() if f in self.unweighed or self.is_new(f, c)]
+            mine = [(f, c) for f, c in self.spool.labelled() if f in self.unweighted or self.is_new(f, c)]
             key = in_order(state.engine)
             fingerprints, labels = zip(*sorted(mine, key=lambda message: key(message[0])))
             turns = turns_of(state.engine, fingerprints, list(map(state.code, labels)))
-            tail = {fingerprints[i] for i in turns[0]} - self.unweighed if len(turns) == 1 else set()
+            tail = {fingerprints[i] for i in turns[0]} - self.unweighted if len(turns) == 1 else set()
         if not one_by_one and self._fits_at_once() and is_first(state):
             with transaction() as txn:
                 if self._learn_first(txn, tail, together):
@@ -224,12 +224,12 @@ class _Training:
         if together:
             with transaction() as txn:
                 if len(turns) > 1:
-                    self._weigh_in_turns(txn)
+                    self._fit_in_turns(txn)
                 else:
-                    self._weigh(txn, tail)
+                    self._fit_weights(txn, tail)
 
     def _fits_at_once(self) -> bool:
-        """Whether there are enough messages to count all at once, and few enough for memory and one transaction."""
+        """Return whether all messages can be counted at once, within memory and a single transaction."""
         messages = len(self.spool.places)
         return messages >= MIN_AT_ONCE and self.spool.file is None and not (self.journal and messages > MAX_AT_ONCE)
 
@@ -242,10 +242,10 @@ class _Training:
         if self.progress is not None:
             self.progress("learning", self.handled, len(self.spool.places))
 
-    def _learn_first(self, txn: Transaction, tail: set[str], weigh: bool) -> bool:
-        """Learn a filter's first messages, and weight the experts by their scores for a held-out part.
+    def _learn_first(self, txn: Transaction, tail: set[str], fits_weights: bool) -> bool:
+        """Learn a filter's first messages, and fit the weights on scores of the held-out messages.
 
-        Return False, without a change, if another training finished first.
+        Return False, with nothing changed, if another training finished first.
         """
         state, spool = txn.state, self.spool
         if not is_first(state):
@@ -258,21 +258,21 @@ class _Training:
         head = list(spool.grouped(spool.places_without(tail | aside | spool.contradictory)))
         held_out = list(spool.grouped(spool.places_of(tail)))
         batches = [[_batch(group, codes) for group in groups] for groups in (head, held_out)]
-        if weigh:
+        if fits_weights:
             self._count_and_fit(state, batches, held_out, tail)
         else:
             count_first(state, batches[0], batches[1], _frozen)
         for groups in head, held_out:
             self._record(groups, codes)
         self._report_progress(len(aside) + self.done["learnt"])
-        if weigh:
+        if fits_weights:
             txn.weights(self.lesson)
         return True
 
     def _count_and_fit(
         self, state: State, batches: Sequence[Sequence[Batch]], held_out: Sequence[SpooledGroup], tail: set[str]
     ) -> None:
-        """Count a filter's first messages, and weight the experts by their opinions of the held-out messages."""
+        """Count a filter's first messages, and fit the weights on opinions of the held-out messages."""
         from surebayes.filter.fitting import CountedDocuments, OneView, chosen_of, in_memory
         from surebayes.pool.fit import fit, freeze_on
 
@@ -287,15 +287,15 @@ class _Training:
         opinions = count_first(state, batches[0], batches[1], freeze)
         documents = CountedDocuments(self.spool, names, labels, list(zip(opinions, held_out)))
         near = in_memory(state.engine)
-        if len(labels) == len(chosen.tail):  # all messages are held out: the experts knew nothing
+        if len(labels) == len(chosen.tail):  # all messages are held out, so the experts had learnt nothing
             chosen = chosen._replace(tail=chosen.first)
         fit(near, documents, chosen, [ints(turns[0])], "auto")
         state.engine.weights, state.engine.coverage = near.weights, near.coverage
 
-    def _weigh(self, txn: Transaction, tail: set[str]) -> None:
-        """Weight the experts on the held-out messages, learn these too, and fit the second stages.
+    def _fit_weights(self, txn: Transaction, tail: set[str]) -> None:
+        """Fit the weights on the held-out messages, learn these messages, and fit the second stages.
 
-        If another training has since learnt most of them, it has weighted the experts, and the rest are lessons.
+        If another training has learnt most of them in the meantime, it has fitted the weights; the rest are lessons.
         """
         is_only_training = not self.journal or (txn.state.seq, txn.state.chain) == self.ends_at
         held_out = tail if is_only_training else {f for f in tail if txn.known(f) is None}
@@ -318,10 +318,10 @@ class _Training:
         self._fit(state, ordered, [places], learn)
         txn.weights(self.lesson)
 
-    def _weigh_in_turns(self, txn: Transaction) -> None:
-        """Weight the experts by scoring each third with a model of the other two, and fit the second stages.
+    def _fit_in_turns(self, txn: Transaction) -> None:
+        """Fit the weights by scoring each third with a model of the other two thirds, and fit the second stages.
 
-        Skipped if another training has since taught the filter more than this one: it has weighted the experts.
+        This is skipped if another training has learnt more messages in the meantime, because it has fitted the weights.
         """
         learnt = self._in_order(txn.state)
         if len(learnt) < max(sum(txn.state.engine.documents) - len(learnt), 1):
@@ -332,8 +332,8 @@ class _Training:
         txn.weights(self.lesson)
 
     def _in_order(self, state: State, held_out: Iterable[str] = ()) -> list[str]:
-        """Return the messages learnt together and the held-out messages, in the order for weighting experts."""
-        return sorted([*self.learnt, *self.unweighed, *held_out], key=in_order(state.engine))
+        """Return the messages learnt together and the held-out messages, in the order for fitting weights."""
+        return sorted([*self.learnt, *self.unweighted, *held_out], key=in_order(state.engine))
 
     def _codes(self, state: State, fingerprints: Sequence[str]) -> list[int]:
         return list(map(state.code, self.spool.labels_of(fingerprints)))
@@ -345,7 +345,7 @@ class _Training:
         turns: Sequence[Sequence[int]],
         learn: Callable[[], None] | None = None,
     ) -> None:
-        """Weight the experts and fit second stages on messages; `learn` learns the held-out messages."""
+        """Fit weights and second stages on messages; `learn` is called to learn the held-out messages."""
         from surebayes.filter.fitting import SpooledDocuments, chosen_of
         from surebayes.pool.fit import fit
 
@@ -357,11 +357,11 @@ class _Training:
 
 
 def _frozen(view: Engine, v: int) -> None:
-    """Fit nothing: the pool has no second stages."""
+    """Do nothing, for a pool without second stages."""
 
 
 def _batch(group: SpooledGroup, codes: Mapping[str, int]) -> Batch:
-    """Return the rows of a group, a label for each row (any for rows of other messages), and the group's places."""
+    """Return the rows of a group, a label for each row (0 for unused rows), and the indices of its messages."""
     labels = [0] * len(group.rows[0])
     for i, label in zip(group.places, group.labels):
         labels[i] = codes[label]
@@ -378,10 +378,15 @@ def train(
     record_labels: Callable[[Iterable[tuple[str, str]]], Any] | None = None,
     spread: Spread | None = None,
 ) -> dict[str, int]:
-    """See `Filter.train`; `record_labels` gets (fingerprint, label) of each message before it is learnt."""
+    """Train a filter; see `Filter.train`.
+
+    `record_labels` is called with the (fingerprint, label) pairs of the messages before they are learnt.
+    """
     if is_shared(session.path):
         if not journal:
-            raise ValueError("Other hosts share this filter's journal: without it they would not learn. Leave it on.")
+            raise ValueError(
+                "Other hosts share this filter's journal and would miss the lessons: leave the journal on."
+            )
         session.sync()
     training = _Training(session, reserve, journal, lesson, progress)
     try:
@@ -401,7 +406,7 @@ def train(
 
 
 def _without_journal(session: Session, training: _Training) -> None:
-    """Learn messages for good, with a single journal row for all of them, which the model carries."""
+    """Learn messages with a single journal row for all of them; they can't be forgotten."""
     with session.exclusive():
         state = session.ready_to_write()
         try:
@@ -422,7 +427,7 @@ def _without_journal(session: Session, training: _Training) -> None:
 
 
 def _chunks(documents: Iterable[tuple[bytes | str, str]], classes: Sequence[str]) -> Iterable[list[tuple[Any, str]]]:
-    """Split documents into chunks, bounded in documents and bytes."""
+    """Yield chunks of documents, limited in number and bytes."""
     chunk: list[tuple[Any, str]] = []
     size = 0
     for pair in documents:
@@ -441,22 +446,22 @@ def _chunks(documents: Iterable[tuple[bytes | str, str]], classes: Sequence[str]
 
 
 def batched(items: Iterable[Item], size: int) -> Iterable[list[Item]]:
-    """Yield the items in lists of a size; the last may be shorter."""
+    """Yield lists of `size` items; the last list may be shorter."""
     items = iter(items)
     while batch := list(islice(items, size)):
         yield batch
 
 
-# ---------------------------------------------------------------------- messages for weighting experts
+# ---------------------------------------------------------------------- messages for fitting weights
 
 HELD_OUT = 1 / 3
-"""The share of messages, chosen by fingerprint, that the experts are weighted on."""
+"""Share of messages, chosen by fingerprint, on which the weights are fitted."""
 
 
 def turns_of(engine: Engine, fingerprints: Sequence[str], labels: Sequence[int]) -> list[list[int]]:
-    """Choose the messages for weighting the experts: the places of each held-out set.
+    """Choose the messages for fitting weights; return the indices of each held-out set.
 
-    The rule is that of `ViewPool.fit`; the fingerprints are `in_order`.
+    The rule is the same as in `ViewPool.fit`; the fingerprints must be sorted by `in_order`.
     """
     import numpy as np
 
@@ -468,25 +473,25 @@ def turns_of(engine: Engine, fingerprints: Sequence[str], labels: Sequence[int])
 
 
 def in_order(engine: Engine) -> Callable[[str], str]:
-    """Return the sort key of fingerprints, in the order of `ViewPool.fit`."""
+    """Return a sort key that puts fingerprints in the order of `ViewPool.fit`."""
     from surebayes.pool.choosing import name_in_order
 
     return partial(name_in_order, staged=engine.is_held_out_in_turns)
 
 
-def is_weighable(state: State) -> bool:
-    """Whether trainings weight a filter's experts; a layer has its base's weights, plus steps."""
+def has_fitted_weights(state: State) -> bool:
+    """Return whether trainings fit the weights of a filter; a layer has its base's weights, plus steps."""
     return state.engine.n_experts > 1 and state.settings.base is None
 
 
 # ---------------------------------------------------------------------- counts of a first training
 
 MIN_AT_ONCE = 1000
-"""Minimum number of messages for which a pass over all possible columns pays."""
+"""Minimum number of messages for which a pass over all possible columns is faster."""
 
 
 def is_first(state: State) -> bool:
-    """Whether a filter is empty: no messages, no counts, no base, and nothing fitted to counts."""
+    """Return whether a filter is empty: it has no messages, counts, base or fitted second stages."""
     engine = state.engine
     counted = any(engine.documents) or any(sums.alive for sums in engine.sums)
     fitted = any(stage.table is not None for stage in engine.stages) or engine.is_held_out_in_turns
@@ -496,13 +501,12 @@ def is_first(state: State) -> bool:
 def count_first(
     state: State, learnt: Sequence[Batch], held_out: Sequence[Batch], freeze: Callable[[Engine, int], None]
 ) -> list[Numbers]:
-    """Count the first messages of an empty filter; return opinions of the held-out messages, without their counts.
+    """Count the first messages of an empty filter; return the opinions of held-out messages without their counts.
 
-    `freeze` fits the second stages of one view (a pool of that view, and its number) before its opinions are taken.
+    `freeze` is called with a pool of one view and the view's number to fit its second stages before it is scored.
 
-    The counts are sorted entries, searched in place: a few megabytes, where growing tables would need room for every
-    possible column. Each view gives its opinions of all messages right after it is counted, while its entries are in
-    the cache.
+    The counts are sorted entries that are searched in place; they take a few megabytes, while tables need room for
+    all possible columns. Each view is scored right after it is counted, while its entries are in the cache.
     """
     engine, classes = state.engine, state.engine.classes
     documents = _by_class(learnt, classes)
@@ -531,7 +535,7 @@ def count_first(
 
 
 def _opinions(view: Engine, batches: Sequence[tuple[Rows, Numbers, Numbers | None]]) -> list[Opinions]:
-    """Return the opinions of one view's experts of each batch, by message, contrast and expert."""
+    """Return the opinions of one view's experts for each batch, by message, contrast and expert."""
     import numpy as np  # only if messages are held out: a single expert is not weighted
 
     shape = -1, len(view.contrasts), view.n_places

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from surebayes.errors import BadModel
 from surebayes.filter.state import LEARNING, State, Transaction, batch_of
 from surebayes.filter.store.journal import Journal
-from surebayes.filter.training import BATCH, HELD_OUT, batched, in_order, is_weighable, turns_of
+from surebayes.filter.training import BATCH, HELD_OUT, batched, has_fitted_weights, in_order, turns_of
 from surebayes.pool.document import Rows
-from surebayes.pool.weights import HOW, UNIT, way_to_weigh
+from surebayes.pool.weights import HOW, UNIT, resolved_method
 
 if TYPE_CHECKING:
     from surebayes.filter.session import Session
     from surebayes.filter.store.events import Lesson
 
-FEWEST = 20
+MIN_MESSAGES = 20
 """Minimum number of messages on each side of a contrast for new weights."""
 AGED = 100
 """Lessons after which fitting the second stages again may help."""
@@ -31,7 +31,7 @@ def retune(session: Session, how: str | None, lesson: Lesson) -> dict[str, Any]:
         raise ValueError(f"weights must be 'reliability', 'stack' or 'equal'. Got {how!r}.")
     if session.current_state().settings.base is not None:
         raise ValueError("A layer takes the weights of its base. Tune the base instead.")
-    how = way_to_weigh(how or "auto", session.current_state().engine.reader)
+    how = resolved_method(how or "auto", session.current_state().engine.reader)
 
     with session.transaction() as txn:
         state = txn.state.into_memory()
@@ -61,13 +61,13 @@ def _fit(
     chosen, labels = chosen_of(engine, codes, turns)
     documents = JournaledDocuments(partial(_rows, txn), [learnt[i][2] for i in chosen.places], labels)
     if len(turns) > 1:
-        fit(engine, documents, chosen, [array("q", turn) for turn in turns], how, FEWEST)
+        fit(engine, documents, chosen, [array("q", turn) for turn in turns], how, MIN_MESSAGES)
         return
     rest = engine.copy()  # forgets the held-out messages and learns them again; a failure leaves `engine` unchanged
     rest.experts = [[e.fresh() if hasattr(e, "fresh") else e for e in experts] for experts in engine.experts]
     for rows, meant, at in documents.batches(chosen.tail):
         rest.forget(rows, memoryview(labels[at]), memoryview(meant))
-    fit(rest, documents, chosen, [array("q", turn) for turn in turns], how, FEWEST)
+    fit(rest, documents, chosen, [array("q", turn) for turn in turns], how, MIN_MESSAGES)
     engine.weights, engine.experts, engine.coverage = rest.weights, rest.experts, rest.coverage
 
 
@@ -86,20 +86,20 @@ def second_stages(state: State, journal: Journal | None) -> dict[str, Any] | Non
         lessons = None if journal is None else sum(event.action in LEARNING for event, _ in journal.heads(row))
         helps = lessons is not None and lessons >= max(AGED, sum(engine.documents) / 10)
     else:
-        helps = min(state.known["learn"].values()) >= FEWEST / HELD_OUT
+        helps = min(state.known["learn"].values()) >= MIN_MESSAGES / HELD_OUT
     return {"fitted": row > 0, "lessons_since": lessons, "tune_helps": helps}
 
 
 def unweighed(state: State, journal: Journal | None) -> int:
     """See `Filter.unweighed`; 0 if the journal can't be read."""
-    rows = 0 if journal is None or not is_weighable(state) else len(journal.learnt_together())
+    rows = 0 if journal is None or not has_fitted_weights(state) else len(journal.learnt_together())
     return rows if 3 * rows >= sum(state.engine.documents) else 0
 
 
 def enough(labels: Sequence[int], c: int, turns: int) -> bool:
     """Whether there are enough messages, held out in `turns` turns, to weight the experts of contrast `c`."""
     inside = labels.count(c)
-    return min(inside, len(labels) - inside) >= FEWEST * turns
+    return min(inside, len(labels) - inside) >= MIN_MESSAGES * turns
 
 
 def _check_enough(state: State, labels: list[int], turns: int) -> None:
@@ -107,7 +107,7 @@ def _check_enough(state: State, labels: list[int], turns: int) -> None:
         if not enough(labels, c, turns):
             where = "in the journal" if turns > 1 else "among the held-out third of the journal"
             raise ValueError(
-                f"Weights need {FEWEST * turns} messages of class {state.names[c]!r} and of the rest {where}. "
+                f"Weights need {MIN_MESSAGES * turns} messages of class {state.names[c]!r} and of the rest {where}. "
                 f"Got {labels.count(c)} and {len(labels) - labels.count(c)}. Teach more first."
             )
 

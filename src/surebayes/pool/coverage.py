@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MOST = 500
 """Documents that are left out in turn."""
-FEWEST = 20
+MIN_DOCUMENTS = 20
 """With fewer documents no p-value is below .05, and nothing is recorded."""
 GROWTH = 1.2
 LEVELS = (0.01, 0.05)
@@ -56,7 +56,7 @@ def sampled(turns: Sequence[Numbers]) -> Integers:
 def measure(
     engine: Engine, batches: Iterable[tuple[list[Rows], Integers, Integers]], labels: Integers
 ) -> Coverage | None:
-    """Record the coverage of learnt documents: rows, places in them, numbers; None with fewer than `FEWEST`."""
+    """Record the coverage of learnt documents: rows, places in them, numbers; None with fewer than `MIN_DOCUMENTS`."""
     views = engine.views_of_novelty
     shares: list[list[float]] = []
     for rows, meant, at in batches:
@@ -82,7 +82,7 @@ def record(shares: Sequence[Sequence[float]]) -> Coverage | None:
     (2, [60, 0.0])
     """
     n = len(shares)
-    if n < FEWEST:
+    if n < MIN_DOCUMENTS:
         return None
     if len(shares[0]) == 1:
         return kept([share for (share,) in shares])
@@ -102,7 +102,7 @@ def kept(shares: Sequence[float], digits: int = DIGITS) -> Ranks | None:
     >>> kept([k / 20 for k in range(1, 21)])[:4]
     [[20, 0.0], [1, 1.0], [2, 0.95], [3, 0.9]]
     """
-    return None if len(shares) < FEWEST else _ranks(shares, digits)
+    return None if len(shares) < MIN_DOCUMENTS else _ranks(shares, digits)
 
 
 def _ranks(shares: Sequence[float], digits: int = DIGITS) -> Ranks:

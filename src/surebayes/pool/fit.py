@@ -19,7 +19,7 @@ from surebayes.pool.document import Rows, joined, taken
 from surebayes.pool.engine import Engine
 from surebayes.pool.specs import ExpertSpec
 from surebayes.pool.threads import ahead
-from surebayes.pool.weights import FEWEST, way_to_weigh, weigh
+from surebayes.pool.weights import MIN_DOCUMENTS, resolved_method, weight_experts
 
 Opinions = npt.NDArray[np.float64]
 Report = Callable[[str, int, int], object]
@@ -138,7 +138,7 @@ def fit(
     chosen: KeptRows,
     turns: Sequence[Numbers],
     how: str,
-    fewest: int = FEWEST,
+    min_documents: int = MIN_DOCUMENTS,
     report: Report | None = None,
 ) -> None:
     """Weight the experts by their scores of documents they haven't learnt, and fit the second stages.
@@ -154,7 +154,7 @@ def fit(
     turns : list of Numbers of int64
         The groups of documents held out together; if empty, the weights remain unchanged.
     how : str
-        See `surebayes.pool.weights.weigh`.
+        See `surebayes.pool.weights.weight_experts`.
     fewest : int
         Held-out documents needed on both sides of a contrast in each turn.
     report : callable, optional
@@ -162,11 +162,11 @@ def fit(
     """
     report = report or _no_report
     if len(turns) > 1:
-        _weigh_in_turns(engine, documents, turns, how, fewest, report)
+        _fit_in_turns(engine, documents, turns, how, min_documents, report)
     elif len(chosen.tail):
         if sum(engine.documents):
             report("weighing", 0, 2)
-            _weigh(engine, documents.unlearnt(engine, chosen), documents, chosen.tail, how, fewest)
+            _weigh(engine, documents.unlearnt(engine, chosen), documents, chosen.tail, how, min_documents)
         documents.learn(engine, chosen.tail)
     report("fitting", 0, 1)
     freeze_on(engine, documents, chosen.second)
@@ -210,7 +210,7 @@ def fit_contents(
     times = None if weights is None else np.frombuffer(weights, np.int64)
     chosen = kept(truth, turns, bool(engine.stages), times, digest)
     if len(turns) == 1:
-        fit(engine, _counted(engine, contents, truth, times, chosen, report), chosen, turns, how, FEWEST, report)
+        fit(engine, _counted(engine, contents, truth, times, chosen, report), chosen, turns, how, MIN_DOCUMENTS, report)
         return
     apart = np.setdiff1d(np.arange(len(truth)), chosen.places)
     for rows, which in _in_parts(engine, contents, apart, report):
@@ -219,7 +219,7 @@ def fit_contents(
     rows = rows or engine.cut([])
     engine.learn(rows, memoryview(truth[chosen.places]), None, _buffer(times, chosen.places))
     times = None if times is None else times[chosen.places]
-    fit(engine, KeptDocuments(rows, truth[chosen.places], times), chosen, turns, how, FEWEST, report)
+    fit(engine, KeptDocuments(rows, truth[chosen.places], times), chosen, turns, how, MIN_DOCUMENTS, report)
 
 
 def _counted(
@@ -271,7 +271,13 @@ def _buffer(times: Integers | None, which: Integers) -> Numbers | None:
 
 
 def _weigh(
-    engine: Engine, opinions: Opinions, documents: FitDocuments, tail: Integers, how: str, fewest: int, turns: int = 1
+    engine: Engine,
+    opinions: Opinions,
+    documents: FitDocuments,
+    tail: Integers,
+    how: str,
+    min_documents: int,
+    turns: int = 1,
 ) -> None:
     """Weight the experts by their scores of documents they haven't learnt."""
     if engine.n_experts < 2:
@@ -281,16 +287,18 @@ def _weigh(
         opinions = np.repeat(opinions, documents.times[tail], axis=0)
         truth = np.repeat(truth, documents.times[tail])
     beside, alike = engine.beside, len(engine.beside) == len(engine.stages)
-    how = way_to_weigh(how, engine.reader)
+    how = resolved_method(how, engine.reader)
     shares = None
     if engine.has_coverage:
         shares = opinions[:, 0, engine.share_places]
         opinions = np.ascontiguousarray(opinions[:, :, engine.places])
-    engine.weights, _ = weigh(opinions, truth, engine.contrasts, how, fewest, alike, turns, beside, shares)
+    engine.weights, _ = weight_experts(
+        opinions, truth, engine.contrasts, how, min_documents, alike, turns, beside, shares
+    )
 
 
-def _weigh_in_turns(
-    engine: Engine, documents: FitDocuments, turns: Sequence[Numbers], how: str, fewest: int, report: Report
+def _fit_in_turns(
+    engine: Engine, documents: FitDocuments, turns: Sequence[Numbers], how: str, min_documents: int, report: Report
 ) -> None:
     """Weight the experts by scores of learnt documents, each scored by experts without the documents of its turn."""
     from surebayes.pool.second_stage import MOST_IN_TURNS
@@ -299,7 +307,7 @@ def _weigh_in_turns(
     counted = np.bincount(
         documents.labels[together], None if documents.times is None else documents.times[together], engine.classes
     )
-    if all(min(counted[c], counted.sum() - counted[c]) < fewest * len(turns) for c in engine.contrasts):
+    if all(min(counted[c], counted.sum() - counted[c]) < min_documents * len(turns) for c in engine.contrasts):
         return
     everything = np.arange(len(documents.labels))
     rows, labels, times = _all_rows(documents, everything), documents.labels, documents.times
@@ -317,7 +325,7 @@ def _weigh_in_turns(
         rest = _without(near, rows, labels, tail, times, rest)
         freeze(rest, rows, labels, np.setdiff1d(everything, tail), times, MOST_IN_TURNS)
         opinions.append(np.reshape(rest.opinions(rows, turn), (-1, len(engine.contrasts), engine.n_places)))
-    _weigh(engine, np.concatenate(opinions), documents, together, how, fewest, len(turns))
+    _weigh(engine, np.concatenate(opinions), documents, together, how, min_documents, len(turns))
 
 
 def _all_rows(documents: FitDocuments, which: Integers) -> list[Rows]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from surebayes.kernels import Numbers
-from surebayes.pool.weights import PoolWeights, contrasts_of, weigh
+from surebayes.pool.weights import PoolWeights, contrasts_of, weight_experts
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[Any]
@@ -87,7 +87,7 @@ class GivenEngine:
             opinions, known = self.opinions(documents, np.flatnonzero(out)), truth[out]
             if times is not None:
                 opinions, known = np.repeat(opinions, times[out], axis=0), np.repeat(known, times[out])
-            self.weights, _ = weigh(opinions, known, self.contrasts, how)
+            self.weights, _ = weight_experts(opinions, known, self.contrasts, how)
         for model in self.models:
             model.fit(documents, truth, times)
 

@@ -27,7 +27,7 @@ from surebayes.pool.fit import Report, fit_contents
 from surebayes.pool.given_views import GivenEngine, is_classifier_like
 from surebayes.pool.specs import READERS, views_of
 from surebayes.pool.threads import at_most, processors
-from surebayes.pool.weights import way_to_weigh
+from surebayes.pool.weights import resolved_method
 from surebayes.text.documents import documents_in
 
 FloatArray = npt.NDArray[np.float64]
@@ -192,7 +192,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             with at_most(self._threads()), progress_bar(bool(self.verbose)) as report:
                 fit_contents(engine, documents, array("q", labels), held_out, self.weights, weights, digest, report)
         else:
-            engine.fit(documents, array("q", labels), held_out, way_to_weigh(self.weights, None), weights)
+            engine.fit(documents, array("q", labels), held_out, resolved_method(self.weights, None), weights)
         self._show_weights()
         return self
 

@@ -1,4 +1,4 @@
-"""Weights of a pool's experts: initial values, fits on held-out documents, and online updates.
+"""The weights of a pool's experts: initial values, fits on held-out documents, and online updates.
 
 Weights are integer multiples of 2**-40, so that an update can be undone exactly.
 """
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
 UNIT = 2.0**-40
 RATE = 0.01
 """Step size of online updates."""
-FEWEST = 5
-"""Held-out documents needed on both sides of a contrast; with fewer, the pool stays the mean of its experts."""
-BORROWED = 3.0
-"""Shrinkage of each class's stack towards the common one: 1 to 30 differ by less than .001 in AUC_0.1."""
-HELD_BACK = 1.5
-"""Shrinkage of the stack of two classes towards 0, per turn of held-out documents: every document counts once, and 1 to
-2 differ by .001."""
+MIN_DOCUMENTS = 5
+"""Minimum number of held-out documents on both sides of a contrast; with fewer, experts have equal weights."""
+COMMON_SHRINKAGE = 3.0
+"""Shrinkage of each class's stack towards the common stack; AUC_0.1 differs by less than .001 from 1 to 30."""
+SHRINKAGE = 1.5
+"""Shrinkage of the stack of two classes towards 0, per held-out set, since every document counts once. Values of 1 and
+2 differ by .001 in AUC_0.1."""
 _MOST_STEPS, _NEAR = 100, 1e-9
 """Maximum steps of Newton's method, and the step size that ends it."""
 HOW = ("reliability", "stack", "equal")
-"""Ways to weight experts."""
+"""Methods for weighting experts."""
 BEST = {"mail": "reliability", "text": "stack"}
-"""The meaning of "auto" by kind of documents."""
+"""The method that "auto" selects, by kind of documents."""
 
 
-def way_to_weigh(how: str, reader: "str | None") -> str:
-    """Resolve "auto" to the best way of weighting for these documents.
+def resolved_method(how: str, reader: "str | None") -> str:
+    """Return the weighting method, with "auto" resolved for a kind of documents.
 
     Examples
     --------
-    >>> way_to_weigh("auto", "text"), way_to_weigh("equal", "text"), way_to_weigh("auto", None)
+    >>> resolved_method("auto", "text"), resolved_method("equal", "text"), resolved_method("auto", None)
     ('stack', 'equal', 'reliability')
     """
     return BEST.get(reader or "", "reliability") if how == "auto" else how
 
 
 def contrasts_of(n_classes: int) -> "list[int]":
-    """Return the classes that are scored: the second of two, else each.
+    """Return the classes to score: the second of two, otherwise each class.
 
     Examples
     --------
@@ -76,9 +76,9 @@ def logistic(score: float) -> float:
 
 
 def bounded(opinion: float, centre: float, most: float) -> float:
-    """Return an opinion minus its center, z, as z / (1 + abs(z) / most); unchanged if `most` is 0.
+    """Return z / (1 + abs(z) / most), where z is the opinion minus its center; the opinion itself if `most` is 0.
 
-    This limits its magnitude to `most`: in a plain sum of log-odds, one overconfident expert overrules the rest.
+    This limits the magnitude to `most`, because in a plain sum of log-odds one overconfident expert dominates.
 
     Examples
     --------
@@ -89,16 +89,17 @@ def bounded(opinion: float, centre: float, most: float) -> float:
     return z / (1.0 + abs(z) / most) if most > 0 else opinion
 
 
-LEAST_COVERAGE = 0.8
-"""The coverage of a pool counts for no less; the kernel has the same number."""
+MIN_COVERAGE = 0.8
+"""Lower bound on the coverage of a pool in the scores; the kernel has the same constant."""
 
 
 def influences_of(experts: "Sequence[Limits]", shares: "Sequence[float]") -> "list[float]":
-    """Return the influence of each expert on a document's score, given the share of known terms in each expert's view.
+    """Return the influence of each expert on a document's score, from the shares of known terms in their views.
 
-    The influence of an expert of the pool is (share / usual share)^3, at most 1, divided by the coverage: the mean of
-    these, weighted by the experts' portions, but at least `LEAST_COVERAGE`. With less coverage the pool's portion is
-    smaller, and that of other experts, which have no usual share, larger.
+    The influence of an expert of the pool is (share / usual share)^3, at most 1, divided by the coverage. The coverage
+    is the mean of the undivided influences, weighted by the experts' portions, and at least `MIN_COVERAGE`. With a
+    lower coverage, the portion of the pool decreases, and that of experts beside the pool, without a usual share,
+    increases.
 
     Examples
     --------
@@ -117,24 +118,24 @@ def influences_of(experts: "Sequence[Limits]", shares: "Sequence[float]") -> "li
         else:
             beside += portion
     part = covered / whole if whole > 0 else 0.0
-    total = whole * (part / LEAST_COVERAGE if part < LEAST_COVERAGE else 1.0) + beside
+    total = whole * (part / MIN_COVERAGE if part < MIN_COVERAGE else 1.0) + beside
     outside = 1.0 / total if total > 0 else 1.0
-    inside = outside / max(part, LEAST_COVERAGE)
+    inside = outside / max(part, MIN_COVERAGE)
     return [influence * (inside if usual > 0 else outside) for influence, (_, _, usual, _) in zip(influences, experts)]
 
 
 class PoolWeights:
-    """The pool's score of a contrast: bias + the sum of weight, influence and bounded opinion.
+    """Weights of the pool's scores: the bias plus the sum of weight * influence * bounded opinion, by contrast.
 
     Parameters
     ----------
     units : list of list of int
-        For each contrast the experts' weights in units of 2**-40; negative ones count as 0.
+        The experts' weights by contrast, in units of 2**-40; negative weights count as 0.
     bias : list of float
-        The constants.
+        The constant term of each contrast.
     bounds : list of list of tuple of float, optional
-        For each contrast and expert the center and the bound of its opinions (0: unbounded), and if known terms count
-        the usual share of known terms (0: an expert beside the pool) and the portion. None if no opinion is bounded.
+        For each contrast and expert, the center and the bound of opinions (0 for none). If known terms count, also the
+        usual share of known terms (0 for an expert beside the pool) and the portion. None if no opinion is bounded.
     """
 
     __slots__ = ("bias", "bounds", "units")
@@ -144,13 +145,13 @@ class PoolWeights:
 
     @classmethod
     def equal(cls, contrasts: int, experts: int, beside: "Sequence[int]" = ()) -> "PoolWeights":
-        """Return the initial weights: twice the mean of the opinions, without the experts `beside` the pool."""
+        """Return the initial weights, for twice the mean opinion of all experts except those beside the pool."""
         each = round(2.0 / max(experts - len(beside), 1) / UNIT)
         units = [0 if e in beside else each for e in range(experts)]
         return cls([list(units) for _ in range(contrasts)], [0.0] * contrasts)
 
     def of_contrast(self, k: int) -> "list[float]":
-        """Return the weights of a contrast as floats, none negative."""
+        """Return the weights of a contrast as floats, with negative weights as 0."""
         return [max(unit, 0) * UNIT for unit in self.units[k]]
 
     @property
@@ -170,7 +171,7 @@ class PoolWeights:
         return opinion if self.bounds is None else bounded(opinion, *self.bounds[k][e][:2])
 
     def influences(self, k: int, shares: "Sequence[float]") -> "list[float]":
-        """Return the influence of each expert in a contrast, given the share of known terms in each expert's view."""
+        """Return the influence of each expert on a contrast, from the shares of known terms in their views."""
         if self.bounds is None or not shares or len(self.bounds[k][0]) < 4:
             return [1.0] * len(self.units[k])
         return influences_of(self.bounds[k], shares)
@@ -183,20 +184,20 @@ class PoolWeights:
         contrasts: "Sequence[int]",
         shares: "Sequence[float]" = (),
     ) -> "list[int]":
-        """Return the weight update for a document of class `label`: a step of the logistic loss.
+        """Return the weight update for a document of class `label`, a gradient step of the logistic loss.
 
         Parameters
         ----------
         opinions : sequence of sequence of float
-            The experts' opinions by contrast, before the document was learnt.
+            The experts' opinions by contrast, from before the document was learnt.
         scores : sequence of float
-            The pool's scores, by contrast.
+            The pool's scores by contrast.
         label : int
             The document's class.
         contrasts : list of int
             The class that each contrast separates from the rest.
         shares : sequence of float
-            The share of the document's terms that the view of each expert knows; empty if it doesn't count.
+            The share of known terms in each expert's view; empty if influences don't apply.
         """
         moved = []
         for k, (c, score, units) in enumerate(zip(contrasts, scores, self.units)):
@@ -207,7 +208,7 @@ class PoolWeights:
         return moved
 
     def moved(self, by: "list[int]", sign: int = 1) -> "PoolWeights":
-        """Return the weights after an update, or before it with `sign` -1; ValueError for an update of another pool."""
+        """Return the weights after an update, or with `sign` -1 before it; raise ValueError if its length differs."""
         if len(by) != sum(map(len, self.units)):
             raise ValueError(f"moves {len(by)} weights; the model has {sum(map(len, self.units))}")
         rest = iter(by)
@@ -233,7 +234,7 @@ class PoolWeights:
 
 
 def weights_of(units: object, bias: object, contrasts: int, experts: int, bounds: object = None) -> PoolWeights:
-    """Parse pool weights; BadModel if they don't fit the numbers of contrasts and experts."""
+    """Parse pool weights; raise BadModel if they don't match the numbers of contrasts and experts."""
     if (
         not isinstance(units, list)
         or not isinstance(bias, list)
@@ -242,7 +243,7 @@ def weights_of(units: object, bias: object, contrasts: int, experts: int, bounds
         or not all(isinstance(unit, int) and abs(unit) < 2**100 for row in units for unit in row)
         or not all(isinstance(value, (int, float)) and abs(value) < 1e300 for value in bias)
     ):
-        raise BadModel(f"The weights of the pool don't fit {experts} experts and {contrasts} contrasts.")
+        raise BadModel(f"The weights of the pool don't match {experts} experts and {contrasts} contrasts.")
     if bounds is None:
         return PoolWeights(units, [float(value) for value in bias])
     if (
@@ -254,7 +255,7 @@ def weights_of(units: object, bias: object, contrasts: int, experts: int, bounds
         or not all(isinstance(x, (int, float)) and abs(x) < 1e300 for row in bounds for bound in row for x in bound)
         or not all(limit >= 0 for row in bounds for bound in row for limit in bound[1:])
     ):
-        raise BadModel(f"The bounds of opinions don't fit {experts} experts and {contrasts} contrasts.")
+        raise BadModel(f"The bounds of opinions don't match {experts} experts and {contrasts} contrasts.")
     whole = [[tuple([float(x) for x in bound]) for bound in row] for row in bounds]
     return PoolWeights(units, [float(value) for value in bias], whole)
 
@@ -262,18 +263,18 @@ def weights_of(units: object, bias: object, contrasts: int, experts: int, bounds
 # ---------------------------------------------------------------------- fits on held-out documents
 
 
-def weigh(
+def weight_experts(
     opinions: "FloatArray",
     labels: "npt.NDArray[np.int64]",
     contrasts: "Sequence[int]",
     how: str,
-    fewest: int = FEWEST,
+    min_documents: int = MIN_DOCUMENTS,
     alike: bool = False,
     turns: int = 1,
     beside: "Sequence[int]" = (),
     shares: "FloatArray | None" = None,
 ) -> "tuple[PoolWeights, list[int]]":
-    """Weight experts by their scores of held-out documents.
+    """Fit the weights of experts to their scores of held-out documents.
 
     Parameters
     ----------
@@ -284,38 +285,38 @@ def weigh(
     contrasts : list of int
         The class that each contrast separates from the rest.
     how : {"reliability", "stack", "equal"}
-        By the ranking quality of each (see the notes), by a logistic model with non-negative weights, or equally.
+        The method: by ranking quality (see Notes), by a logistic model with non-negative weights, or equal weights.
     fewest : int
-        Documents needed on both sides of a contrast per turn; with fewer, its weights are the initial ones, or with
-        "stack" the mean of the other contrasts' weights.
+        Minimum number of documents on both sides of a contrast per held-out set. With fewer, the weights are equal, or
+        with "stack" the mean of the remaining contrasts' weights.
     alike : bool
-        Whether all experts of the pool score in the same unit, log-odds.
+        Whether the scores of all experts of the pool are log-odds.
     turns : int
-        The number of held-out sets: 3 if each third was held out in turn.
+        The number of held-out sets; 3 if each third was held out in turn.
     beside : sequence of int
-        Indices of the experts that form a second level outside the pool.
+        Indices of the experts beside the pool, which form a second level.
     shares : ndarray of shape (documents, experts), optional
-        The share of each document's terms that the view of each expert knows, if it counts.
+        The share of known terms of each document in each expert's view, if influences apply.
 
     Returns
     -------
     PoolWeights, list of int
-        And the contrasts with too few documents.
+        The weights, and the contrasts with too few documents.
 
     Notes
     -----
-    Reliability is (1 / (1 - AUC_0.1 + .005))^2 for experts that are `alike`, whose opinions are bounded at the median
-    of their spreads. This pool and each additional expert, bounded at two of its spreads, are then divided by their
-    spreads and weighted by the same measure, on documents whose label not all of them contradict. With `shares` the
-    influence of an expert of the pool depends on known terms: see `influences_of`. For other experts
-    reliability is (1 / (1 - AUC_0.1 + .002))^2, on unbounded scores that are divided by their spread.
+    If the experts are `alike`, their opinions are bounded at the median of their spreads, and their reliability is
+    (1 / (1 - AUC_0.1 + .005))^2. The resulting pool, and each expert beside it (bounded at two spreads), are divided by
+    their spreads and weighted by the same measure, except on documents with a label that all of them contradict. With
+    `shares`, the influence of an expert of the pool depends on known terms; see `influences_of`. Otherwise reliability
+    is (1 / (1 - AUC_0.1 + .002))^2, on unbounded scores divided by their spreads.
     """
     import numpy as np
 
     experts, truth = opinions.shape[2], np.asarray(labels)
     pool, bounds = PoolWeights.equal(len(contrasts), experts, beside), {}
     inside = {k: truth == c for k, c in enumerate(contrasts)}
-    few = [k for k, members in inside.items() if min(int(members.sum()), int((~members).sum())) < fewest * turns]
+    few = [k for k, members in inside.items() if min(int(members.sum()), int((~members).sum())) < min_documents * turns]
     judged = {k: members for k, members in inside.items() if k not in few}
     if how == "stack" and len(contrasts) > 1:
         weighed = stacks(opinions, judged)
@@ -325,10 +326,10 @@ def weigh(
     elif how == "reliability" and alike:
         weighed = {}
         for k, members in judged.items():
-            weights, bias, bounds[k] = weigh_levels(opinions[:, k], members, beside, shares)
+            weights, bias, bounds[k] = weight_levels(opinions[:, k], members, beside, shares)
             weighed[k] = weights, bias
     else:
-        weighed = {k: weigh_contrast(opinions[:, k], members, how, alike, turns) for k, members in judged.items()}
+        weighed = {k: weight_contrast(opinions[:, k], members, how, alike, turns) for k, members in judged.items()}
     for k, (weights, bias) in weighed.items():
         pool.units[k] = [round(float(weight) / UNIT) for weight in weights]
         pool.bias[k] = bias
@@ -338,8 +339,8 @@ def weigh(
     return pool, few
 
 
-class _Standard:
-    """Experts' scores, centered between the class means and divided by the within-class spread."""
+class _Standardized:
+    """Experts' scores, centered between the class means and divided by the within-class standard deviation."""
 
     def __init__(self, scores: "FloatArray", inside: "BoolArray") -> None:
         import numpy as np
@@ -347,55 +348,58 @@ class _Standard:
         positive, rest = scores[inside], scores[~inside]
         centre = (positive.mean(0) + rest.mean(0)) / 2
         spread = np.sqrt((positive.var(0) + rest.var(0)) / 2)
-        self.speaks = spread > 1e-9
-        self.centre, self.spread = np.where(self.speaks, centre, 0.0), np.where(self.speaks, spread, 1.0)
-        self.z = np.where(self.speaks, (scores - self.centre) / self.spread, 0.0)
+        self.is_informative = spread > 1e-9
+        self.centre, self.spread = (
+            np.where(self.is_informative, centre, 0.0),
+            np.where(self.is_informative, spread, 1.0),
+        )
+        self.z = np.where(self.is_informative, (scores - self.centre) / self.spread, 0.0)
 
     def raw(self, weights: "FloatArray", bias: float) -> "tuple[FloatArray, float]":
-        """Convert weights and bias to those of the original scores."""
+        """Convert weights and bias for standardized scores to weights and bias for the original scores."""
         import numpy as np
 
-        weights = np.where(self.speaks, weights / self.spread, 0.0)
+        weights = np.where(self.is_informative, weights / self.spread, 0.0)
         return weights, float(bias - weights @ self.centre)
 
 
 def stacks(opinions: "FloatArray", inside: "dict[int, BoolArray]") -> "dict[int, tuple[FloatArray, float]]":
-    """Weight the experts of many contrasts, each by a logistic model that is shrunk towards a common model.
+    """Fit logistic models of the experts for many contrasts, each shrunk towards a common model.
 
-    Shrinkage weights a class by twice its documents: a class with few documents gets almost the common model, one with
-    many almost its own. In the common model all classes have the same weight.
+    A class counts in proportion to its number of documents: a small class gets nearly the common model, a large class
+    nearly an individual one. In the common model all classes have the same weight.
     """
     import numpy as np
 
     if not inside:
         return {}
-    standard = {k: _Standard(opinions[:, k], members) for k, members in inside.items()}
+    standard = {k: _Standardized(opinions[:, k], members) for k, members in inside.items()}
     n = len(opinions)
     shares = {k: np.where(members, 0.5 / members.sum(), 0.5 / (~members).sum()) for k, members in inside.items()}
     parts = [(standard[k].z, members, shares[k] * n / len(inside)) for k, members in inside.items()]
-    common, _ = drawn_model(parts, np.zeros(opinions.shape[2]), 1.0)
+    common, _ = shrunk_model(parts, np.zeros(opinions.shape[2]), 1.0)
     result = {}
     for k, members in inside.items():
         part = standard[k].z, members, shares[k] * 2 * members.sum()
-        result[k] = standard[k].raw(*drawn_model([part], common, BORROWED))
+        result[k] = standard[k].raw(*shrunk_model([part], common, COMMON_SHRINKAGE))
     return result
 
 
-def weigh_contrast(
+def weight_contrast(
     scores: "FloatArray", inside: "BoolArray", how: str, alike: bool = False, turns: int = 1
 ) -> "tuple[FloatArray, float]":
-    """Weight experts by their scores of held-out documents, (documents, experts); `inside` marks the class's.
+    """Fit the weights of experts for one contrast, to scores (documents, experts); `inside` marks the positive class.
 
-    Each expert's scores are centered between the class means and divided by the within-class spread; a logistic model
-    of the weighted sum on the same documents gives the pool's gain and bias.
+    Each expert's scores are centered between the class means and divided by the within-class spread. A logistic model
+    of the weighted sum on the same documents determines the gain and the bias of the pool.
     """
     import numpy as np
 
     from surebayes import metrics
 
-    standard = _Standard(scores, inside)
+    standard = _Standardized(scores, inside)
     if how == "stack":
-        return standard.raw(*logistic_model(standard.z, inside, HELD_BACK * turns))
+        return standard.raw(*logistic_model(standard.z, inside, SHRINKAGE * turns))
     if how == "equal":
         weights = standard.spread if alike else np.ones(scores.shape[1])
     else:
@@ -409,30 +413,31 @@ def weigh_contrast(
 # ---------------------------------------------------------------------- two levels
 
 OFFSET = 0.005
-"""Reliability is (1 / (1 - AUC_0.1 + this))^2."""
+"""Offset in the reliability, (1 / (1 - AUC_0.1 + OFFSET))^2."""
 BESIDE = 2.0
-"""Bound of an expert beside the pool, in spreads: it is fitted once, and lessons must be able to outweigh it."""
+"""Bound of an expert beside the pool, in spreads. It is fitted only once, so that lessons must be able to outweigh "
+"it."""
 TRUSTED = 1.0
-"""A label that all levels contradict by this many spreads may be wrong; such documents don't count for reliability."""
+"""Number of spreads by which all levels must contradict a label to exclude its document from the reliability."""
 
 
 USUAL = 0.25
-"""A view's usual share of known terms: this quantile of its shares on the held-out documents."""
-_LEAST_USUAL = 1e-9  # 0 is the usual share of experts beside the pool
+"""Quantile of the shares of known terms on held-out documents that is a view's usual share."""
+_LEAST_USUAL = 1e-9  # above 0, which marks experts beside the pool
 
 
-def weigh_levels(
+def weight_levels(
     scores: "FloatArray", inside: "BoolArray", beside: "Sequence[int]" = (), shares: "FloatArray | None" = None
 ) -> "tuple[FloatArray, float, list[Limits]]":
-    """Weight experts with bounded opinions, and those beside their pool: (weights, bias, bounds).
+    """Fit the weights of bounded experts and of those beside the pool; return weights, bias and bounds.
 
-    See `weigh`; docs/decisions/bounded-opinions.md and docs/decisions/influence-of-views.md have the reasons.
+    See `weight_experts`; reasons: docs/decisions/bounded-opinions.md and docs/decisions/influence-of-views.md.
     """
     import numpy as np
 
-    standard, experts = _Standard(scores, inside), scores.shape[1]
-    pooled = standard.speaks & ~np.isin(np.arange(experts), np.asarray(beside, np.int64))
-    second = [e for e in beside if standard.speaks[e]]
+    standard, experts = _Standardized(scores, inside), scores.shape[1]
+    pooled = standard.is_informative & ~np.isin(np.arange(experts), np.asarray(beside, np.int64))
+    second = [e for e in beside if standard.is_informative[e]]
     limits = np.column_stack([standard.centre, np.zeros((experts, 3))])  # center, bound, usual share, portion
     limits[pooled, 1] = np.median(standard.spread[pooled]) if pooled.any() else 0.0
     limits[second, 1] = BESIDE * standard.spread[second]
@@ -449,15 +454,15 @@ def weigh_levels(
         reliability = _reliability(scaled, inside)
         weights[pooled] = reliability / reliability.sum()
         covered = influences @ weights[pooled]
-        levels = [scaled @ weights[pooled] / np.maximum(covered, LEAST_COVERAGE), *levels]
+        levels = [scaled @ weights[pooled] / np.maximum(covered, MIN_COVERAGE), *levels]
     if not levels:
         return weights, 0.0, _as_bounds(limits, shares)
-    of_levels = _Standard(np.column_stack(levels), inside)
+    of_levels = _Standardized(np.column_stack(levels), inside)
     trusted = _trusted(of_levels.z, inside)
     parts = _reliability(of_levels.z[trusted], inside[trusted]) if len(levels) > 1 else np.ones(1)
     factors, _ = of_levels.raw(parts / parts.sum(), 0.0)
     beyond = parts[len(parts) - len(second) :].sum() / parts.sum()
-    total = np.column_stack(levels) @ factors / ((1.0 - beyond) * np.minimum(covered / LEAST_COVERAGE, 1.0) + beyond)
+    total = np.column_stack(levels) @ factors / ((1.0 - beyond) * np.minimum(covered / MIN_COVERAGE, 1.0) + beyond)
     middle = (total[inside].mean() + total[~inside].mean()) / 2
     gain, bias = gain_and_bias(total - middle, inside)
     limits[pooled, 3] = weights[pooled] * (1.0 - beyond)
@@ -468,7 +473,7 @@ def weigh_levels(
 
 
 def _as_bounds(limits: "FloatArray", shares: "FloatArray | None") -> "list[Limits]":
-    """Return centers and bounds, and if known terms count usual shares and portions."""
+    """Return centers and bounds, and with `shares` also usual shares and portions."""
     return [tuple(row) for row in limits[:, : 2 if shares is None else 4].tolist()]
 
 
@@ -484,7 +489,7 @@ def _reliability(z: "FloatArray", inside: "BoolArray") -> "FloatArray":
 
 
 def _trusted(z: "FloatArray", inside: "BoolArray") -> "BoolArray":
-    """Return the documents with credible labels, which at least one level supports."""
+    """Return a mask of the documents with labels that at least one level doesn't contradict."""
     import numpy as np
 
     contradicted: BoolArray = np.asarray((z * _sign(inside)[:, None] < -TRUSTED).all(axis=1))
@@ -493,9 +498,9 @@ def _trusted(z: "FloatArray", inside: "BoolArray") -> "BoolArray":
 
 
 def gain_and_bias(z: "FloatArray", inside: "BoolArray") -> "tuple[float, float]":
-    """Fit a logistic model of one score with non-negative gain and equal class weights: (gain, bias).
+    """Fit a logistic model of one score with non-negative gain and equal class weights; return gain and bias.
 
-    `logistic_model` for a single score, by Newton's method: importing scipy's optimizer takes longer.
+    Newton's method is used, because importing scipy's optimizer takes longer.
     """
     import numpy as np
 
@@ -522,33 +527,33 @@ def gain_and_bias(z: "FloatArray", inside: "BoolArray") -> "tuple[float, float]"
     return (gain, bias) if gain > 0 else (0.0, 0.0)  # without the score, balanced classes need no bias
 
 
-def logistic_model(z: "FloatArray", inside: "BoolArray", pull: float = HELD_BACK) -> "tuple[FloatArray, float]":
-    """Fit a logistic model with non-negative weights: (weights, bias).
+def logistic_model(z: "FloatArray", inside: "BoolArray", pull: float = SHRINKAGE) -> "tuple[FloatArray, float]":
+    """Fit a logistic model with non-negative weights; return weights and bias.
 
-    Every document has the same weight: a rare class is mostly confused with documents of the common one, and these
-    decide recall at a low rate of false alarms. The bias is that of balanced classes.
+    Every document has the same weight, because a rare class is mostly confused with documents of the common class, and
+    these determine the recall at a low rate of false alarms. The bias is for balanced classes.
     """
     import numpy as np
 
-    weights, bias = drawn_model([(z, inside, np.ones(len(z)))], np.zeros(z.shape[1]), pull)
+    weights, bias = shrunk_model([(z, inside, np.ones(len(z)))], np.zeros(z.shape[1]), pull)
     return weights, bias - log(inside.sum() / (~inside).sum())
 
 
-def drawn_model(
+def shrunk_model(
     parts: "list[tuple[FloatArray, BoolArray, FloatArray]]", towards: "FloatArray", pull: float
 ) -> "tuple[FloatArray, float]":
-    """Fit a logistic model with non-negative weights, penalized by their distance from given ones: (weights, bias).
+    """Fit a logistic model with non-negative weights, shrunk towards given weights; return weights and bias.
 
-    By Newton's method on the weights that are positive or have a descending gradient (Bertsekas 1982).
+    Uses Newton's method on the weights that are positive or have a descending gradient (Bertsekas 1982).
 
     Parameters
     ----------
     parts : list of (scores, inside, share)
-        The documents: their scores, (documents, experts), which of them are inside, and their weight.
+        Groups of documents: scores (documents, experts), a mask of the positive class, and document weights.
     towards : ndarray
-        The center of the penalty.
+        The weights at the center of the penalty.
     pull : float
-        The factor of half the squared distance.
+        The factor of half the squared distance in the penalty.
     """
     import numpy as np
 

@@ -253,7 +253,7 @@ def test_own_steps_are_dropped_when_the_base_is_tuned_anew(site, tmp_path):
             mine.teach(raw, OTHER[label])
         assert any(any(units) for units in mine._session.loaded_state().engine.weights.units)
         with sb.Filter.open(site) as shared:
-            with mock.patch.object(tuning, "FEWEST", 2):
+            with mock.patch.object(tuning, "MIN_MESSAGES", 2):
                 shared.retune("equal")
             base_units = [list(units) for units in shared._session.loaded_state().engine.weights.units]
         assert [list(u) for u in mine._session.model().engine.weights.units] == base_units

@@ -150,7 +150,7 @@ def test_the_document_names_every_endpoint(client):
         ("/v1/learn?as=eggs", {"content": b"x", "headers": MAIL}, 422, "'ham', 'spam'"),
         ("/v1/learn?as=ham&as=spam", {"content": b"x", "headers": MAIL}, 422, "repeated"),
         ("/v1/rollback?version=-1", {}, 422, "from 0"),
-        ("/v1/rollback?version=99999999", {}, 404, "The last one is"),
+        ("/v1/rollback?version=99999999", {}, 404, "The latest version is"),
         ("/v1/calibrate", {"json": {"max_fpr": 2}}, 422, "between 0 and 1"),
         ("/v1/calibrate", {"json": {"no such": 2}}, 422, "no such"),
         ("/v1/nothing", {}, 404, "/v1/nothing"),

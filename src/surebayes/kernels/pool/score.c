@@ -731,12 +731,12 @@ typedef struct {
 } Pool;
 
 /* The coverage of a pool counts for no less; `surebayes.pool.weights` has the same number. */
-static const double LEAST_COVERAGE = 0.8;
+static const double MIN_COVERAGE = 0.8;
 
 /* The influence of each expert. `opinion` has the experts and shares of a document; `bounds` the experts of a contrast.
  *
  * In the pool: (share of known terms / usual share)^3, at most 1, divided by the coverage: the mean of these, weighted
- * by the experts' portions, but at least LEAST_COVERAGE. With less coverage the pool's portion is smaller, and that of
+ * by the experts' portions, but at least MIN_COVERAGE. With less coverage the pool's portion is smaller, and that of
  * other experts, which have no usual share, larger. */
 static void find_influences(const Pool *pool, const double *opinion, const double *bounds)
 {
@@ -757,8 +757,8 @@ static void find_influences(const Pool *pool, const double *opinion, const doubl
         }
     }
     const double part = whole > 0 ? covered / whole : 0.0;
-    const double total = whole * (part < LEAST_COVERAGE ? part / LEAST_COVERAGE : 1.0) + beside;
-    const double out = total > 0 ? 1.0 / total : 1.0, in = out / (part < LEAST_COVERAGE ? LEAST_COVERAGE : part);
+    const double total = whole * (part < MIN_COVERAGE ? part / MIN_COVERAGE : 1.0) + beside;
+    const double out = total > 0 ? 1.0 / total : 1.0, in = out / (part < MIN_COVERAGE ? MIN_COVERAGE : part);
     for (e = 0; e < pool->experts; e++)
         pool->influences[e] *= bounds[4 * e + 2] > 0 ? in : out;
 }

@@ -370,13 +370,13 @@ def influences(experts: Sequence[tuple[float, float]], shares: Sequence[float]) 
         else:
             beside += portion
     part = covered / whole if whole > 0 else 0.0
-    total = whole * (part / LEAST_COVERAGE if part < LEAST_COVERAGE else 1.0) + beside
+    total = whole * (part / MIN_COVERAGE if part < MIN_COVERAGE else 1.0) + beside
     outside = 1.0 / total if total > 0 else 1.0
-    inside = outside / max(part, LEAST_COVERAGE)
+    inside = outside / max(part, MIN_COVERAGE)
     return [influence * (inside if usual > 0 else outside) for influence, (usual, _) in zip(scales, experts)]
 
 
-LEAST_COVERAGE = 0.8
+MIN_COVERAGE = 0.8
 """The pool's coverage counts for no less."""
 
 
