@@ -478,7 +478,7 @@ def test_a_training_that_was_cut_short_is_noticed_and_mended_by_the_same_again(
     told = "stopped before it fitted"
     with monkeypatch.context() as cut_short:
         cut_short.setattr(_Training, "_fit_in_turns", lambda *_: None)
-        cut_short.setattr(_Training, "_weigh", lambda *_, **__: None)
+        cut_short.setattr(_Training, "_fit_weights", lambda *_, **__: None)
         assert told in run(*command, *these).err
     assert told in run(*command, *later).err
     assert told in run("doctor", "-m", tmp_path / "f").out

@@ -35,7 +35,7 @@ def test_documents_of_two_classes_are_left_out(documents, tmp_path, capsys, monk
 
 
 def test_a_training_that_is_cut_short_is_reported(documents, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(_Training, "_weigh", lambda *_, **__: None)
+    monkeypatch.setattr(_Training, "_fit_weights", lambda *_, **__: None)
     done = run_here(capsys, monkeypatch, "train", "-m", tmp_path / "f", *mails(documents))
     assert "a training that stopped before it fitted the expert weights" in done.err
 

@@ -28,7 +28,7 @@ def pool(views="mail", weights="stack"):
 @pytest.mark.parametrize("largest", [20_000, 9])
 def test_any_parts(views, labels, largest, monkeypatch):
     monkeypatch.setattr(choosing, "SAMPLE", largest)
-    monkeypatch.setattr(choosing, "WEIGHED", largest)
+    monkeypatch.setattr(choosing, "MAX_HELD_OUT", largest)
     monkeypatch.setattr(choosing, "FEW", 4)
     whole = pool(views).fit(RAW, labels)
     with ThreadPoolExecutor(2) as executor:

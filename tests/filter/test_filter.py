@@ -249,7 +249,7 @@ def test_scores_are_those_of_the_pool_to_the_last_bit(tmp_path_factory, order, r
 def test_a_trained_filter_is_the_pool_of_the_same_documents(tmp_path, monkeypatch, reader, largest, journal):
     """Counts, weights and second stages, to the last bit, weighed in turns or on a third; also when they are tuned."""
     monkeypatch.setattr(choosing, "SAMPLE", largest)
-    monkeypatch.setattr(choosing, "WEIGHED", largest // 2)
+    monkeypatch.setattr(choosing, "MAX_HELD_OUT", largest // 2)
     monkeypatch.setattr("surebayes.filter.tuning.MIN_MESSAGES", 5)
     monkeypatch.setattr(choosing, "FEW", 10)
     words = ("pills", "spam"), ("tea", "ham")

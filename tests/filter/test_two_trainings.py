@@ -191,7 +191,7 @@ def test_a_training_that_was_cut_short_ends_as_it_would_have(
         transaction, left = cut_short._session.transaction, list(range(transactions))
         with monkeypatch.context() as death:
             death.setattr(cut_short._session, "transaction", lambda: transaction() if left and [left.pop()] else kill())
-            death.setattr(_Training, "_weigh", kill)
+            death.setattr(_Training, "_fit_weights", kill)
             death.setattr(_Training, "_fit_in_turns", kill)
             with pytest.raises(Killed):
                 cut_short.train(documents, reserve=0.1)
@@ -208,7 +208,7 @@ def test_a_training_is_killed_before_the_experts_are_weighed(others, tmp_path):
 import os, signal, sys
 import surebayes as sb
 from surebayes.filter.training import _Training
-_Training._weigh = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+_Training._fit_weights = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 with sb.Filter.create(sys.argv[1], width=4096) as mine:
     mine.train(zip(*sb.synthetic.as_lists(180, 5)), reserve=0.1)
 """
@@ -232,7 +232,7 @@ with sb.Filter.create(sys.argv[1], width=4096) as mine:
 def test_documents_that_another_training_learnt_in_between(reader, made, more, tmp_path, monkeypatch):
     """What the other one weighed and fitted stays: of documents that are new there are too few."""
     documents, late = made(180), made(more, first=1000)[:more]
-    decide, seen = _Training.weighs, []
+    decide, seen = _Training.fits_weights, []
 
     def decide_before_the_other_trains(training, state):
         decided = decide(training, state)
@@ -243,7 +243,7 @@ def test_documents_that_another_training_learnt_in_between(reader, made, more, t
                 seen.append(frozen(other))
         return decided
 
-    monkeypatch.setattr(_Training, "weighs", decide_before_the_other_trains)
+    monkeypatch.setattr(_Training, "fits_weights", decide_before_the_other_trains)
     with sb.Filter.create(tmp_path / "f", reader=reader, width=4096) as mine:
         done = mine.train(documents + late, reserve=0)
         assert (done["learnt"], done["already"]) == (len(late), len(documents))

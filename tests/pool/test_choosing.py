@@ -23,7 +23,7 @@ def state(pool):
 def test_the_order_of_documents_changes_nothing(views, largest, monkeypatch):
     monkeypatch.setattr(choosing, "SAMPLE", largest)
     monkeypatch.setattr(choosing, "FEW", 5)
-    monkeypatch.setattr(choosing, "WEIGHED", largest)
+    monkeypatch.setattr(choosing, "MAX_HELD_OUT", largest)
     X, y = zip(*MAILS)
     expected = state(ViewPool(views, "stack", n_features=2**14).fit(X, y))
     for seed in range(2):
@@ -83,7 +83,7 @@ def test_digests_of_texts_are_in_the_order_of_their_fingerprints_and_tell_white_
 def test_held_out_documents_are_a_bounded_part_of_every_class(sizes, most):
     labels = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choosing, "WEIGHED", most)
+        patch.setattr(choosing, "MAX_HELD_OUT", most)
         patch.setattr(choosing, "FEW", 30)
         is_held_out = choosing.held_out(labels, np.ones(len(labels), np.int64)) if len(labels) else np.empty(0, bool)
     for c, n in enumerate(sizes):
@@ -100,7 +100,7 @@ def test_held_out_mails_are_in_the_first_third_of_all_digests_and_bounded(sizes,
     digest = np.sort(random.integers(2**64, size=len(labels), dtype=np.uint64))
     first_third = digest >> np.uint64(32) < 2**32 / 3
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choosing, "WEIGHED", most)
+        patch.setattr(choosing, "MAX_HELD_OUT", most)
         patch.setattr(choosing, "FEW", 30)
         is_held_out = choosing.held_out(labels, np.ones(len(labels), np.int64), None, digest)
     if len(labels) <= 3 * most:

@@ -1,7 +1,7 @@
-"""Bulk judging for `surebayes classify`: from a filter's files alone, in one process or several.
+"""Bulk judging for `surebayes classify`, from the filter's files, in one or several processes.
 
-If the journal has lessons that the files don't, the filter is opened to absorb them. Scores are those of
-`Filter.judge`, to the last bit.
+If the files are behind the journal, the filter is opened to absorb the missing lessons. Scores equal those of
+`Filter.judge` to the last bit.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from surebayes.filter.model import NO_TERMS, Decision, Model, WithoutTerms, chun
 from surebayes.filter.verdicts.memory import Memory, is_there
 
 AHEAD = 4
-"""Chunks in flight for each process."""
+"""Number of chunks per process, running or queued."""
 
 Verdicts = Callable[[Iterable[Any]], Iterator[tuple[Any, Decision]]]
 
 
 class BulkJudging:
-    """A filter about to judge many documents.
+    """A filter that is open for bulk judging.
 
     Parameters
     ----------
@@ -35,7 +35,8 @@ class BulkJudging:
     basis : str
         The basis of a layer's verdicts.
     verdicts : callable
-        Takes documents (anything with a `content`); yields each with label, score, threshold and probability.
+        Function that takes documents (objects with a `content`) and yields each with label, score, threshold and
+        probability.
     """
 
     def __init__(self, classes: list[str], basis: str, verdicts: Verdicts) -> None:
@@ -44,7 +45,7 @@ class BulkJudging:
 
 @contextmanager
 def judging(folder: str, jobs: int = 1) -> Iterator[BulkJudging]:
-    """Open a filter to judge many documents, and close it.
+    """Open a filter for bulk judging, for the duration of the block.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ def judging(folder: str, jobs: int = 1) -> Iterator[BulkJudging]:
 
 
 def is_absorbed(folder: str) -> bool:
-    """Whether a filter's model has every row of its journal."""
+    """Return whether a filter's model has absorbed all rows of its journal."""
     from surebayes.filter.store.journal_file import errors_named, open_for_reading
 
     absorbed = Manifest.read(folder).place.absorbed
@@ -90,7 +91,7 @@ def is_absorbed(folder: str) -> bool:
 
 
 class BudgetsInForce:
-    """The alarm budgets of a folder; bulk judging uses their thresholds, too."""
+    """Function that returns the alarm budgets of a folder, since their thresholds apply to bulk judging, too."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -130,15 +131,15 @@ def _by_processes(folder: str, executor: ProcessPoolExecutor, jobs: int) -> Verd
     version = _version(folder)
 
     def verdicts(documents: Iterable[Any]) -> Iterator[tuple[Any, Decision]]:
-        under_way: deque[tuple[list[Any], Future[list[Decision]]]] = deque()
+        running: deque[tuple[list[Any], Future[list[Decision]]]] = deque()
         try:
             for chunk in chunks(documents):
                 contents = [document.content for document in chunk]
-                under_way.append((chunk, executor.submit(_judged, folder, version, contents)))
-                if len(under_way) >= AHEAD * jobs:
-                    yield from _answered(*under_way.popleft())
-            while under_way:
-                yield from _answered(*under_way.popleft())
+                running.append((chunk, executor.submit(_judged, folder, version, contents)))
+                if len(running) >= AHEAD * jobs:
+                    yield from _answered(*running.popleft())
+            while running:
+                yield from _answered(*running.popleft())
         except BrokenProcessPool:  # raised by a pending result, or by the next submit
             raise StoreError(
                 "A worker process died, perhaps for lack of memory; the results printed so far are correct. "
@@ -153,7 +154,7 @@ def _answered(chunk: list[Any], answer: Future[list[Decision]]) -> Iterator[tupl
 
 
 def _version(folder: str) -> dict[str, Any]:
-    """Return the identity of a model: the files of its tables, which are never rewritten."""
+    """Return the identity of a model: the names of its table files, which are never rewritten."""
     return Manifest.read(folder).files
 
 

@@ -1,4 +1,4 @@
-"""The messages of a filter as the documents that weights and second stages are fitted on: see `surebayes.pool.fit`."""
+"""Messages of a filter as documents for `surebayes.pool.fit`, from the spool of a training or from the journal."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from surebayes.kernels import Numbers
 
 CHUNK = 256
-"""Journal messages cut into terms by one call."""
+"""Number of journal messages to tokenise in one call."""
 
 
 def chosen_of(engine: Engine, codes: Sequence[int], turns: Sequence[Sequence[int]]) -> tuple[KeptRows, Integers]:
-    """Choose the messages whose terms a fit needs, from the classes of all in order; return their classes as well."""
+    """Choose the messages with terms that a fit needs, given all classes in order; return them and their classes."""
     labels = np.array(codes, np.int64)
     chosen = kept(labels, turns, bool(engine.stages))
     return chosen, labels[chosen.places]
 
 
 class SpooledDocuments(FitDocuments):
-    """Messages of a training.
+    """The messages of a training.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class SpooledDocuments(FitDocuments):
     labels : ndarray of int64
         Their classes.
     learn : callable, optional
-        Learns the held-out messages in the filter.
+        Called to learn the held-out messages in the filter.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class SpooledDocuments(FitDocuments):
         self._place = {fingerprint: i for i, fingerprint in enumerate(fingerprints)}
 
     def placed(self, group: SpooledGroup) -> Placed:
-        """Return the rows of a group of messages, their places in it, and their numbers."""
+        """Return the rows of a group of messages, their positions in it, and their indices."""
         at = np.array([self._place[fingerprint] for fingerprint in group.fingerprints], np.int64)
         return group.rows, np.array(group.places, np.int64), at
 
@@ -60,13 +60,13 @@ class SpooledDocuments(FitDocuments):
         return map(self.placed, self._spool.grouped(places))
 
     def learn(self, engine: Engine, which: Integers) -> None:
-        """Learn the held-out messages in the filter, journal rows included."""
+        """Learn the held-out messages in the filter, with their journal rows."""
         if self._learn is not None:
             self._learn()
 
 
 class OneView(SpooledDocuments):
-    """Messages of a training in a single view."""
+    """The messages of a training in a single view."""
 
     def __init__(self, spool: Spool, fingerprints: Sequence[str], labels: Integers, view: int) -> None:
         super().__init__(spool, fingerprints, labels)
@@ -79,7 +79,7 @@ class OneView(SpooledDocuments):
 
 
 class CountedDocuments(SpooledDocuments):
-    """Counted messages of a training, and earlier opinions of the held-out messages.
+    """The counted messages of a training, with stored opinions of the held-out messages.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class CountedDocuments(SpooledDocuments):
 
 
 def in_memory(engine: Engine) -> Engine:
-    """Return a pool with the same second stages, and with the counts they are fitted on in memory."""
+    """Return a pool with the same second stages, and their counts in memory."""
     near = Engine(engine.reader, engine.views, engine.classes, list(engine.sums))
     near.documents, near.experts, near.weights = engine.documents, engine.experts, engine.weights
     for v, (view, sums) in enumerate(zip(engine.views, engine.sums)):
@@ -117,12 +117,12 @@ def in_memory(engine: Engine) -> Engine:
 
 
 class JournaledDocuments(FitDocuments):
-    """Messages of the journal.
+    """The messages of a journal.
 
     Parameters
     ----------
     cut : callable
-        Returns the rows of the messages in given journal rows.
+        Function that returns the rows of the messages in given journal rows.
     rows : list of int
         The rows of the journal, in the order of the messages.
     labels : ndarray of int64

@@ -1,7 +1,7 @@
-"""Ranking metrics with confidence intervals, for the `train` report.
+"""Ranking metrics with confidence intervals, for the report of `train`.
 
-This module uses neither numpy nor resampling: training on thousands of messages takes less than half a second, and the
-bootstrap of `surebayes.filter.evaluation` would add a second.
+The module uses neither numpy nor resampling. Training on thousands of messages takes less than half a second, and the
+bootstrap of `surebayes.filter.evaluation` would add another second.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Z = 1.959963984540054  # quantile of the normal distribution for 95% intervals
 
 
 class Figure(NamedTuple):
-    """A measure, its interval (or None), and a description."""
+    """The value of a measure, with its interval (or None) and a description."""
 
     value: float
     low: float | None = None
@@ -25,12 +25,12 @@ class Figure(NamedTuple):
 
 
 def quick_figures(y: Iterable[Any], s: Iterable[float]) -> dict[str, Figure]:
-    """Measure a ranking, with 95% intervals: DeLong's for areas, Wilson's for recalls.
+    """Compute ranking metrics with 95% intervals: DeLong's for areas, Wilson's for recalls.
 
     Parameters
     ----------
     y, s : iterable
-        Labels (the larger one is positive) and scores.
+        Labels, of which the larger one is positive, and scores.
 
     Examples
     --------
@@ -48,8 +48,8 @@ def quick_figures(y: Iterable[Any], s: Iterable[float]) -> dict[str, Figure]:
     top = outside[len(outside) - max(math.ceil(0.1 * len(outside)), 1) :]
     area, part = sum(_shares_below(outside, inside)) / len(inside), _partial_area(steps, 0.1)
     figures = {
-        "auc": Figure(area, *_about_area(area, inside, outside), "area under the ROC curve"),
-        "auc_0.1": Figure(part, *_about_area(part, inside, top), "area up to 10% false alarms, 1 at best"),
+        "auc": Figure(area, *_area_interval(area, inside, outside), "area under the ROC curve"),
+        "auc_0.1": Figure(part, *_area_interval(part, inside, top), "area up to 10% false alarms, 1 at best"),
     }
     for x, shown in ((0.001, "0.1%"), (0.01, "1%")):
         recall = max(true for false, true in steps if false / len(outside) <= x) / len(inside)
@@ -59,7 +59,7 @@ def quick_figures(y: Iterable[Any], s: Iterable[float]) -> dict[str, Figure]:
 
 
 def _steps(ranked: Sequence[tuple[float, Any]], positive: Any) -> list[tuple[int, int]]:
-    """Count negatives and positives strictly above each distinct score, highest first, then all of them."""
+    """Return the numbers of negatives and positives above each distinct score, in descending order, then the totals."""
     steps, false, true, last = [], 0, 0, math.nan
     for score, label in ranked:
         if score != last:
@@ -71,7 +71,7 @@ def _steps(ranked: Sequence[tuple[float, Any]], positive: Any) -> list[tuple[int
 
 
 def _partial_area(steps: Sequence[tuple[int, int]], max_fpr: float) -> float:
-    """Return the area up to max_fpr, divided by max_fpr; the end is interpolated."""
+    """Return the area under the ROC curve up to max_fpr, divided by max_fpr; the last step is interpolated."""
     limit, area = max_fpr * steps[-1][0], 0.0
     for (start, low), (stop, high) in pairwise(steps):
         run = min(max(limit - start, 0.0), stop - start)
@@ -80,13 +80,13 @@ def _partial_area(steps: Sequence[tuple[int, int]], max_fpr: float) -> float:
 
 
 def _shares_below(ranked: list[float], scores: Iterable[float]) -> list[float]:
-    """Return for each score the share of `ranked` (ascending) below it; ties count half."""
+    """Return the share of `ranked` (ascending) below each score, with ties counted as half."""
     twice = 2 * len(ranked)
     return [(bisect_left(ranked, score) + bisect_right(ranked, score)) / twice for score in scores]
 
 
-def _about_area(area: float, inside: list[float], outside: list[float]) -> tuple[float, float]:
-    """Return the interval of an area: DeLong's variance, on the log-odds scale."""
+def _area_interval(area: float, inside: list[float], outside: list[float]) -> tuple[float, float]:
+    """Return the interval of an area by DeLong's variance, on the log-odds scale."""
     if not 0 < area < 1 or min(len(inside), len(outside)) < 2:
         return (0.0, 1.0) if min(len(inside), len(outside)) < 2 else (area, area)
     variances = (_variance(_shares_below(a, b)) / len(b) for a, b in ((outside, inside), (inside, outside)))
@@ -102,7 +102,7 @@ def _variance(values: Sequence[float]) -> float:
 
 
 def _wilson(share: float, n: int) -> tuple[float, float]:
-    """Return Wilson's interval for a share of n trials.
+    """Return Wilson's interval for a share among n trials.
 
     Examples
     --------

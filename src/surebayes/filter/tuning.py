@@ -1,4 +1,4 @@
-"""Refit of weights and second stages from the messages in the journal, and scores of the reserve."""
+"""Refits of weights and second stages on the messages in the journal, and scores of the reserve."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 MIN_MESSAGES = 20
 """Minimum number of messages on each side of a contrast for new weights."""
 AGED = 100
-"""Lessons after which fitting the second stages again may help."""
+"""Number of lessons after which a refit of the second stages may help."""
 
 
 def retune(session: Session, how: str | None, lesson: Lesson) -> dict[str, Any]:
-    """See `Filter.retune`."""
+    """Fit weights and second stages again; see `Filter.retune`."""
     if how is not None and how not in HOW:
         raise ValueError(f"weights must be 'reliability', 'stack' or 'equal'. Got {how!r}.")
     if session.current_state().settings.base is not None:
-        raise ValueError("A layer takes the weights of its base. Tune the base instead.")
+        raise ValueError("A layer uses the weights of its base. Tune the base instead.")
     how = resolved_method(how or "auto", session.current_state().engine.reader)
 
     with session.transaction() as txn:
@@ -41,19 +41,19 @@ def retune(session: Session, how: str | None, lesson: Lesson) -> dict[str, Any]:
         learnt = [(f, *known[f][1:]) for f in sorted(known, key=key)]
         codes = [state.code(label) for _, label, _ in learnt]
         turns = turns_of(engine, [f for f, _, _ in learnt], codes)
-        weighing = [i for turn in turns for i in turn]
-        _check_enough(state, codes if len(turns) > 1 else [codes[i] for i in weighing], len(turns))
+        held_out = [i for turn in turns for i in turn]
+        _check_enough(state, codes if len(turns) > 1 else [codes[i] for i in held_out], len(turns))
         _fit(txn, learnt, codes, turns, how)
         txn.weights(lesson)
         by_expert = [{name: unit * UNIT for name, unit in zip(engine.names, units)} for units in engine.weights.units]
     session.absorb(f"retuned: {how}", renew=True)
-    return {"weights": by_expert[0] if len(by_expert) == 1 else by_expert, "documents": len(weighing)}
+    return {"weights": by_expert[0] if len(by_expert) == 1 else by_expert, "documents": len(held_out)}
 
 
 def _fit(
     txn: Transaction, learnt: Sequence[tuple[str, str, int]], codes: list[int], turns: list[list[int]], how: str
 ) -> None:
-    """Weight the experts on held-out messages by a model of the rest, and fit second stages on all."""
+    """Fit the weights on held-out messages, scored by a model of the rest, and the second stages on all messages."""
     from surebayes.filter.fitting import JournaledDocuments, chosen_of
     from surebayes.pool.fit import fit
 
@@ -63,7 +63,7 @@ def _fit(
     if len(turns) > 1:
         fit(engine, documents, chosen, [array("q", turn) for turn in turns], how, MIN_MESSAGES)
         return
-    rest = engine.copy()  # forgets the held-out messages and learns them again; a failure leaves `engine` unchanged
+    rest = engine.copy()  # it forgets the held-out messages and learns them again, so that errors don't affect `engine`
     rest.experts = [[e.fresh() if hasattr(e, "fresh") else e for e in experts] for experts in engine.experts]
     for rows, meant, at in documents.batches(chosen.tail):
         rest.forget(rows, memoryview(labels[at]), memoryview(meant))
@@ -74,9 +74,9 @@ def _fit(
 def second_stages(state: State, journal: Journal | None) -> dict[str, Any] | None:
     """Return the age of the second stages, and whether `retune` would help; None for a filter without any.
 
-    They are frozen: later lessons change counts, opinions and weights only. `tune_helps` after `AGED` lessons since the
-    fit, if these are also a tenth of the filter's documents; or, before the first fit, once the journal has enough
-    messages of every class. The number of lessons is None if the journal can't be read.
+    Second stages are frozen; later lessons only change counts, opinions and weights. `tune_helps` is true after `AGED`
+    lessons since the fit, if these are also a tenth of the filter's documents; or, before the first fit, if the journal
+    has enough messages of every class. The number of lessons is None if the journal can't be read.
     """
     engine, row = state.engine, state.settings.second_stage
     if not engine.stages or state.settings.base is not None:  # a layer uses its base's
@@ -97,7 +97,7 @@ def unweighed(state: State, journal: Journal | None) -> int:
 
 
 def enough(labels: Sequence[int], c: int, turns: int) -> bool:
-    """Whether there are enough messages, held out in `turns` turns, to weight the experts of contrast `c`."""
+    """Return whether there are enough messages, held out in `turns` turns, to fit the weights of contrast `c`."""
     inside = labels.count(c)
     return min(inside, len(labels) - inside) >= MIN_MESSAGES * turns
 
@@ -139,9 +139,9 @@ def judged_scores(state: State, journal: Journal) -> tuple[list[list[float]], li
 def reserve_scores(
     state: State, journal: Journal, look: Callable[[list[Rows]], None] | None = None
 ) -> tuple[list[list[float]], list[str], list[int]]:
-    """Score the reserve for each contrast; return scores, labels and rows. `look` gets each batch of terms.
+    """Score the reserve for each contrast; return scores, labels and rows. `look` is called with each batch of terms.
 
-    The order is that of the rows, so a rollback reproduces the figures of that version exactly.
+    The messages are in the order of their rows, so that a rollback reproduces the figures of that version exactly.
     """
     reserved = sorted([(row, label) for _, label, row in journal.messages("reserve", "release").values()])
     rows, step, scores = [row for row, _ in reserved], len(state.engine.contrasts), []

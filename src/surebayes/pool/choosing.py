@@ -23,23 +23,22 @@ Integers = npt.NDArray[np.int64]
 Digests = npt.NDArray[np.uint64]
 
 HELD_OUT = 1 / 3
-"""The fraction of a class that experts are weighted on, ..."""
-WEIGHED = 30_000
-"""... and the maximum number of these documents."""
+"""Share of each class to fit the weights on."""
+MAX_HELD_OUT = 30_000
+"""Maximum number of documents to fit the weights on."""
 SAMPLE = 20_000
-"""The maximum number of documents that second stages are fitted on; docs/pool.md has the cost."""
+"""Maximum number of documents to fit second stages on; docs/pool.md has the cost."""
 FEW = 200
-"""Documents of a class that each sample contains at least, if the class has them."""
+"""Minimum number of documents of a class in a sample, if the class has as many."""
 _CHECK = 0xFFFFFF  # bits of the checksum at the end of a digest
 _CHUNK = 256  # documents per batch of fingerprints
 
 
 def digests(contents: Sequence[bytes | str], reader: str | None = None) -> Digests:
-    """Digest contents; texts are encoded as UTF-8.
+    """Return digests of contents; texts are encoded as UTF-8.
 
-    With a `reader`, a digest starts with digits of the fingerprint (`name_in_order`), so that a pool orders documents
-    as a filter does, and ends with a checksum: documents that differ only in parts that fingerprints ignore are not
-    copies.
+    With a `reader`, a digest starts with digits of the fingerprint (`name_in_order`), so that pools and filters order
+    documents in the same way. It ends with a checksum, since documents may differ in parts that fingerprints ignore.
 
     Examples
     --------
@@ -64,9 +63,9 @@ def fingerprints(contents: Sequence[bytes | str], reader: str) -> list[str]:
 
 
 def name_in_order(fingerprint: str, staged: bool) -> str:
-    """Return the sort key of a document, by which it is also sampled: part of its fingerprint.
+    """Return the part of a fingerprint that determines the order and the sampling of documents.
 
-    A pool without second stages skips the first eight digits: a filter selects its reserve by those.
+    A pool without second stages skips the first eight digits, because filters select their reserve by them.
     """
     return fingerprint if staged else fingerprint[8:]
 
@@ -88,11 +87,11 @@ class Distinct(NamedTuple):
     Attributes
     ----------
     first : ndarray
-        The index of one copy of each.
+        The index of one copy of each distinct document.
     group : ndarray
         For every document, the index of its distinct document.
     times : ndarray
-        The weight of each.
+        The total weight of each distinct document.
     """
 
     first: Integers
@@ -132,26 +131,26 @@ def quotas(documents: Any, bound: int) -> Integers:
 
 
 def reach() -> int:
-    """Return how many of a class's smallest digests determine the held-out documents and the samples."""
-    return max(int(WEIGHED / HELD_OUT), WEIGHED + SAMPLE) + FEW
+    """Return the number of smallest digests per class that determine the held-out documents and the samples."""
+    return max(int(MAX_HELD_OUT / HELD_OUT), MAX_HELD_OUT + SAMPLE) + FEW
 
 
 def held_out(
     labels: Integers, times: Integers, have: Integers | None = None, digest: Digests | None = None
 ) -> npt.NDArray[np.bool_]:
-    """Choose the documents to weight experts on: a third of each class, but at most `WEIGHED` in total.
+    """Choose the documents to fit the weights on: a third of each class, but at most `MAX_HELD_OUT` in total.
 
     Parameters
     ----------
     labels, times : ndarray
-        Of the distinct documents, in the order of their digests.
+        Labels and weights of the distinct documents, in the order of their digests.
     have : ndarray, optional
-        The size of each class, copies included, if only its `reach` smallest digests are given.
+        The size of each class including copies, if only the `reach()` smallest digests of a class are given.
     digest : ndarray, optional
-        Digests, to choose by their value alone: those in the lowest third of the range, about a third of a class.
+        Digests, for a choice by value: the documents in the lowest third of the range, about a third of each class.
     """
     have = np.bincount(labels, times).astype(np.int64) if have is None else have
-    chosen, bound = np.zeros(len(labels), bool), int(WEIGHED / HELD_OUT)
+    chosen, bound = np.zeros(len(labels), bool), int(MAX_HELD_OUT / HELD_OUT)
     for c, n in enumerate(quotas(have, bound)):
         inside = np.flatnonzero(labels == c)
         most = int(HELD_OUT * min(len(inside), n))
@@ -165,16 +164,16 @@ def held_out(
 def turns(
     labels: Integers, times: Integers, several: bool, have: Integers | None = None, digest: Digests | None = None
 ) -> list[array[int]]:
-    """Choose the documents to weight experts on, in groups that are held out together: one third, or each in turn.
+    """Choose the documents to fit the weights on, in groups that are held out together: one third, or all in turn.
 
     Parameters
     ----------
     labels, times, have, digest
         As for `held_out`.
     several : bool
-        Hold out every third of each class once, smallest digests first, if there are at most `SAMPLE` documents. Pools
-        with second stages need this: the scale of a second stage's scores is only known on documents it wasn't fitted
-        on. Classes of one or two documents are never held out.
+        Whether to hold out each third of every class once, smallest digests first, if there are at most `SAMPLE`
+        documents. Pools with second stages need this, because the scale of a second stage's scores is only known on
+        documents that it wasn't fitted on. Classes of one or two documents are never held out.
 
     Examples
     --------
@@ -199,21 +198,21 @@ def sample(
     digest: Digests | None = None,
     have: Integers | None = None,
 ) -> Integers:
-    """Choose up to `SAMPLE` of the documents `which`, from each class in proportion, but at least `FEW` or all it has.
+    """Choose about `SAMPLE` documents, in proportion to the classes, but at least `FEW` of each class if possible.
 
     Parameters
     ----------
     labels : ndarray
         The classes of all documents.
     which : ndarray
-        The candidates.
+        Indices of the candidates.
     weights : ndarray, optional
         The weight of each document.
     digest : ndarray, optional
-        Digests of all documents' contents: the smallest are chosen. None if the order of the documents is independent
-        of their contents: then the first are chosen.
+        Digests of the contents of all documents, to choose the smallest. None chooses the first documents, which is
+        appropriate if the order is independent of the contents.
     have : ndarray, optional
-        The size of each class, copies included, if `which` are not all of its documents.
+        The size of each class including copies, if `which` doesn't contain all of its documents.
     """
     which = np.asarray(which, np.int64)
     if have is None:
@@ -227,14 +226,14 @@ def sample(
 
 
 class KeptRows(NamedTuple):
-    """The documents whose rows a fit keeps after counting; all remaining ones are only counted.
+    """The documents with rows that a fit keeps after counting; the remaining documents are only counted.
 
     Attributes
     ----------
     places : ndarray
-        Their indices, ascending; the fields below index into these.
+        Indices of these documents, ascending; the remaining fields are indices into this array.
     tail : ndarray
-        Those held out in any turn.
+        The documents held out in any turn.
     first, second : ndarray
         The documents for second stages: before the held-out documents are learnt, and at the end.
     """
@@ -253,7 +252,7 @@ def kept(
     digest: Digests | None = None,
     have: Integers | None = None,
 ) -> KeptRows:
-    """Choose the documents whose rows are kept, given the groups of held-out documents.
+    """Choose the documents with rows to keep, given the groups of held-out documents.
 
     Parameters
     ----------

@@ -1,15 +1,15 @@
 """Coverage of known documents, the scale of novelty: the shares of terms that no other document has.
 
-Each of up to `MOST` learnt documents is left out of the counts in turn, exactly, and its shares of unknown terms are
+Each of up to `MOST` learnt documents is exactly removed from the counts in turn, and its shares of unknown terms are
 recorded. A new document from the same source is one more of them: if all are exchangeable, the rank of its share is
 uniform, and (1 + number of known documents with at least its share) / (n + 1) is a p-value, as in conformal prediction
 (Vovk, Gammerman & Shafer, 2005). Of the n shares in descending order those at about `GROWTH`-fold ranks are kept,
 rounded up, so that a p-value is too large by at most that factor, never too small.
 
-A text is asked for its single words. A message is also asked for the bytes of its source, whose header and addresses
-no view of words has: known documents are ranked in each of the two views, and by the product of both p-values, Fisher's
-statistic. The product of a new document is ranked among theirs. `benchmarks/novelty.py choose` compares this with
-other views and statistics, and with ranks by length and by class.
+For a text, the terms are single words. For a message, they are also the bytes of its source, because no view of words
+has its header and addresses. Known documents are ranked in each of the two views, and by the product of both p-values,
+Fisher's statistic; the product for a new document is ranked among these. `benchmarks/novelty.py choose` compares this
+with other views and statistics, and with ranks by length and by class.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from surebayes.pool.novelty import Coverage, Ranks
 
 MOST = 500
-"""Documents that are left out in turn."""
+"""Maximum number of documents to leave out in turn."""
 MIN_DOCUMENTS = 20
-"""With fewer documents no p-value is below .05, and nothing is recorded."""
+"""Minimum number of documents for a record; with fewer, no p-value could be below .05."""
 GROWTH = 1.2
 LEVELS = (0.01, 0.05)
-"""P-values that are kept exactly, as far as the number of documents allows."""
+"""P-values to keep exactly, as far as the number of documents allows."""
 DIGITS, FINE = 10_000, 10_000_000
-"""Shares are kept as multiples of 1 / DIGITS, products of p-values as multiples of 1 / FINE."""
+"""Resolutions: shares are multiples of 1 / DIGITS, products of p-values are multiples of 1 / FINE."""
 
 
 def sampled(turns: Sequence[Numbers]) -> Integers:
-    """Return at most `MOST` documents of a fit's turns, evenly spaced: their order is that of their digests.
+    """Return at most `MOST` documents from the turns of a fit, evenly spaced in the order of their digests.
 
     Examples
     --------
@@ -56,14 +56,14 @@ def sampled(turns: Sequence[Numbers]) -> Integers:
 def measure(
     engine: Engine, batches: Iterable[tuple[list[Rows], Integers, Integers]], labels: Integers
 ) -> Coverage | None:
-    """Record the coverage of learnt documents: rows, places in them, numbers; None with fewer than `MIN_DOCUMENTS`."""
+    """Return the record of learnt documents, given in batches; None with fewer than `MIN_DOCUMENTS`."""
     views = engine.views_of_novelty
     shares: list[list[float]] = []
     for rows, meant, at in batches:
         for d, label in zip(meant.tolist(), labels[at].tolist()):
             try:
                 found = [engine.unseen(rows, d, label, v) for v in views]
-            except ValueError:  # never learnt, because its weight is 0
+            except ValueError:  # not learnt, because its weight is 0
                 continue
             if found and found[0] is not None:
                 shares.append([share or 0.0 for share in found])
@@ -95,7 +95,7 @@ def record(shares: Sequence[Sequence[float]]) -> Coverage | None:
 
 
 def kept(shares: Sequence[float], digits: int = DIGITS) -> Ranks | None:
-    """Return the part of shares that is kept: their number, then pairs of a rank and the share at that rank.
+    """Return the record of shares: their number, then pairs of a rank and the share at that rank.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Fitting of a pool's weights and second stages, on documents that the experts haven't learnt.
 
-Every kind of training supplies its `FitDocuments`: `ViewPool`, a filter's training, `tune`, merging and recounting of
-filters, and clusters. The weighting and the choice of documents are the same for all of them.
+Every kind of training has a subclass of `FitDocuments`: `ViewPool`, a filter's training, `tune`, merging and recounting
+of filters, and clusters. The choice of documents and the fit are the same for all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Opinions = npt.NDArray[np.float64]
 Report = Callable[[str, int, int], object]
 """Progress callback: phase ("reading", "weighing", "fitting"), amount done, total."""
 Placed = tuple[list[Rows], Integers, Integers]
-"""Rows of each view, the positions of the selected documents in them, and the documents' indices."""
+"""The rows of each view, the positions of the selected documents in them, and the indices of these documents."""
 
 
 class FitDocuments(ABC):
@@ -34,10 +34,10 @@ class FitDocuments(ABC):
     Parameters
     ----------
     labels : ndarray of int64
-        Labels. The documents are sorted by digests of their contents, so the order is the same wherever the same pool
-        is trained.
+        Labels of the documents, which must be sorted by digests of their contents, so that the order is independent of
+        the kind of training.
     times : ndarray of int64, optional
-        Multiplicity of each.
+        Multiplicities of the documents.
     """
 
     def __init__(self, labels: Integers, times: Integers | None = None) -> None:
@@ -48,7 +48,7 @@ class FitDocuments(ABC):
         """Yield the rows of some documents, in any order and in batches of any size."""
 
     def rows(self, engine: Engine, which: Integers) -> tuple[list[Rows], Integers]:
-        """Return rows of some documents and their positions, for views with second stages only."""
+        """Return the rows of some documents and their positions; only views with second stages have rows."""
         staged, parts, order = _staged_views(engine), [], []
         for rows, meant, at in self.batches(which):
             parts.append([taken(rows[v], meant) if v in staged else _NONE for v in range(len(rows))])
@@ -76,7 +76,7 @@ class FitDocuments(ABC):
         return self.opinions(engine, chosen.tail)
 
     def learn(self, engine: Engine, which: Integers) -> None:
-        """Learn some of the documents."""
+        """Learn some documents."""
         for rows, meant, at in self.batches(which):
             labels = np.zeros(len(rows[0]), np.int64)
             labels[meant] = self.labels[at]
@@ -99,9 +99,9 @@ class KeptDocuments(FitDocuments):
     labels, times
         As for `FitDocuments`.
     held : ndarray of int64, optional
-        The documents that have rows, if not all: the held-out documents.
+        Indices of the documents with rows (the held-out documents); by default all.
     staged : list of Rows, optional
-        With second stages: the rows of all documents, for their views.
+        The rows of all documents for views with second stages.
     """
 
     def __init__(
@@ -141,22 +141,22 @@ def fit(
     min_documents: int = MIN_DOCUMENTS,
     report: Report | None = None,
 ) -> None:
-    """Weight the experts by their scores of documents they haven't learnt, and fit the second stages.
+    """Fit the weights on scores of documents that the experts haven't learnt, and fit the second stages.
 
     Parameters
     ----------
     engine : Engine
-        A pool that has learnt all documents, except those of a single turn, which are learnt here.
+        A pool that has learnt all documents, except those of a single turn, which this function learns.
     documents : FitDocuments
         The documents with rows.
     chosen : KeptRows
-        The held-out documents, and those for second stages.
+        The held-out documents, and the documents for second stages.
     turns : list of Numbers of int64
-        The groups of documents held out together; if empty, the weights remain unchanged.
+        The groups of documents that are held out together; if empty, the weights remain unchanged.
     how : str
         See `surebayes.pool.weights.weight_experts`.
-    fewest : int
-        Held-out documents needed on both sides of a contrast in each turn.
+    min_documents : int
+        Minimum number of held-out documents on both sides of a contrast, per turn.
     report : callable, optional
         Progress callback.
     """
@@ -166,7 +166,7 @@ def fit(
     elif len(chosen.tail):
         if sum(engine.documents):
             report("weighing", 0, 2)
-            _weigh(engine, documents.unlearnt(engine, chosen), documents, chosen.tail, how, min_documents)
+            _fit_weights(engine, documents.unlearnt(engine, chosen), documents, chosen.tail, how, min_documents)
         documents.learn(engine, chosen.tail)
     report("fitting", 0, 1)
     freeze_on(engine, documents, chosen.second)
@@ -196,7 +196,7 @@ def fit_contents(
     engine : Engine
         The pool.
     contents : sequence of bytes or str
-        The documents. Rows are dropped once counted, unless something is fitted on them.
+        The documents. Rows are dropped after counting, except those needed for the fit.
     labels, weights
         As for `Engine.learn`.
     turns, how
@@ -232,7 +232,7 @@ def _counted(
 ) -> KeptDocuments:
     """Learn all documents except the held-out documents, in batches.
 
-    Return the rows of held-out documents, and for views with second stages the rows that these are fitted on.
+    Return the rows of the held-out documents, and for views with second stages also the rows to fit them on.
     """
     tail, held = chosen.places[chosen.tail], list[list[Rows]]()
     views, staged = set(_staged_views(engine)), list[list[Rows]]()
@@ -270,7 +270,7 @@ def _buffer(times: Integers | None, which: Integers) -> Numbers | None:
 # ---------------------------------------------------------------------- weights
 
 
-def _weigh(
+def _fit_weights(
     engine: Engine,
     opinions: Opinions,
     documents: FitDocuments,
@@ -279,7 +279,7 @@ def _weigh(
     min_documents: int,
     turns: int = 1,
 ) -> None:
-    """Weight the experts by their scores of documents they haven't learnt."""
+    """Fit the weights to scores of documents that the experts haven't learnt."""
     if engine.n_experts < 2:
         return
     truth = documents.labels[tail]
@@ -300,7 +300,7 @@ def _weigh(
 def _fit_in_turns(
     engine: Engine, documents: FitDocuments, turns: Sequence[Numbers], how: str, min_documents: int, report: Report
 ) -> None:
-    """Weight the experts by scores of learnt documents, each scored by experts without the documents of its turn."""
+    """Fit the weights to out-of-turn scores: experts score each turn without having learnt its documents."""
     from surebayes.pool.second_stage import MOST_IN_TURNS
 
     together = np.array([d for tail in turns for d in tail], np.int64)
@@ -325,7 +325,7 @@ def _fit_in_turns(
         rest = _without(near, rows, labels, tail, times, rest)
         freeze(rest, rows, labels, np.setdiff1d(everything, tail), times, MOST_IN_TURNS)
         opinions.append(np.reshape(rest.opinions(rows, turn), (-1, len(engine.contrasts), engine.n_places)))
-    _weigh(engine, np.concatenate(opinions), documents, together, how, min_documents, len(turns))
+    _fit_weights(engine, np.concatenate(opinions), documents, together, how, min_documents, len(turns))
 
 
 def _all_rows(documents: FitDocuments, which: Integers) -> list[Rows]:

@@ -286,7 +286,7 @@ def weight_experts(
         The class that each contrast separates from the rest.
     how : {"reliability", "stack", "equal"}
         The method: by ranking quality (see Notes), by a logistic model with non-negative weights, or equal weights.
-    fewest : int
+    min_documents : int
         Minimum number of documents on both sides of a contrast per held-out set. With fewer, the weights are equal, or
         with "stack" the mean of the remaining contrasts' weights.
     alike : bool

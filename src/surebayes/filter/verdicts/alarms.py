@@ -1,9 +1,9 @@
-"""Alarms that outlive their verdicts: fingerprints of flagged documents whose correct label may still arrive.
+"""Alarms without verdicts: fingerprints of flagged documents, for correct labels that arrive late.
 
-A verdict is forgotten when it is old, when the memory is full, or when it is erased. If it was an alarm, its
-fingerprint stays: a later label counts against the budget, however much mail came in between and whatever the clock
-did. Only when fingerprints take more than their share of the memory are some dropped and counted. From then on, that
-many documents without a verdict count as alarms if they turn out to be good, because they may be among them.
+A verdict is deleted when it is old, when the memory is full, or when it is erased. If it was an alarm, its fingerprint
+is kept, so that a later label still counts against the budget, regardless of the amount of mail and of clock changes.
+If fingerprints exceed their share of the memory, some are dropped, and their number is recorded. Then as many good
+documents without a verdict count as false alarms, because they may be among the dropped ones.
 """
 
 from surebayes.filter.verdicts import budgets as _budgets
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from surebayes.filter.verdicts.budgets import InForce
 
 BYTES_OF_ONE = 64
-"""Bytes of a fingerprint in the file, index included."""
+"""Approximate size of a fingerprint in the file, including the index, in bytes."""
 SHARE = 0.5
 """Maximum share of a memory's bytes for fingerprints."""
 _DROPPED = "dropped alarms: "
 _KEY = "fingerprint = ? AND person = ? AND label = ?"
 _OPEN = "flagged = 1 AND (truth IS NULL OR label NOT IN (SELECT label FROM budgets WHERE instr(' ' || counted || ' ', "
 _OPEN += "' ' || place || ' '))) AND label IN (SELECT label FROM budgets)"
-"""SQL condition: verdicts that would be false alarms if good, and are not counted yet."""
+"""SQL condition for verdicts that are false alarms if their document is good, and that are not counted yet."""
 
 
 def keep(database: Database, which: str, values: "tuple[Any, ...]" = (), with_person: bool = True) -> None:
-    """Keep the fingerprints of verdicts about to be deleted; call it in a transaction.
+    """Keep the fingerprints of verdicts that are about to be deleted; call it in a transaction.
 
     Parameters
     ----------
     database : Database
         The memory.
     which : str
-        A condition on verdicts.
+        An SQL condition on verdicts.
     values : tuple
-        Its values.
+        The parameters of the condition.
     with_person : bool
-        Whether to keep the person, too.
+        Whether to keep the person.
     """
     if not database.rows(f"SELECT 1 FROM verdicts WHERE ({which}) AND {_OPEN} LIMIT 1", values):
         return
@@ -71,14 +71,14 @@ def make_anonymous(database: Database, which: str, values: "tuple[Any, ...]") ->
 
 
 def bytes_taken(database: Database) -> int:
-    """Return the approximate bytes of the fingerprints."""
+    """Return the approximate size of all fingerprints, in bytes."""
     if not database.has_alarms:
         return 0
     return BYTES_OF_ONE * int(database.rows("SELECT count(*) FROM alarms")[0][0])
 
 
 def trim(database: Database, most_bytes: float) -> None:
-    """Drop and count fingerprints beyond their share of a memory; call it in a transaction."""
+    """Drop fingerprints that exceed their share of a memory, and record their number; call it in a transaction."""
     beyond = (bytes_taken(database) - int(SHARE * most_bytes)) // BYTES_OF_ONE
     if beyond <= 0:
         return
@@ -100,7 +100,7 @@ def _set_dropped(database: Database, label: str, number: int) -> None:
 
 
 def of(database: Database, fingerprint: str, person: "str | None") -> "list[Any]":
-    """Return the alarms on a document, of one person or all: person, label, answers, and whether they are known."""
+    """Return the alarms on a document, for one person or all: person, label, number of verdicts, and known or not."""
     if not database.has_alarms:
         return []
     also, values = ("", (fingerprint,)) if person is None else (" AND person = ?", (fingerprint, person))
@@ -109,7 +109,7 @@ def of(database: Database, fingerprint: str, person: "str | None") -> "list[Any]
 
 
 def take(database: Database, fingerprint: str, person: str, label: "str | None") -> "str | None":
-    """Remove and return an alarm on a document that gets a new verdict: its class, `label` if given."""
+    """Remove an alarm on a document that gets a new verdict; return its class, which must be `label` if given."""
     for _, its_label, answers, _ in of(database, fingerprint, person):
         if label is None or its_label == label:
             key = fingerprint, person, its_label
@@ -130,7 +130,7 @@ def record_label(
     for person, label, answers, known in found:
         key = fingerprint, person, label
         became_known += 0 if known else answers
-        if truth == label or label not in force:  # the label may change later, which makes it an alarm after all
+        if truth == label or label not in force:  # keep it, because the label may change later
             database.run(f"UPDATE alarms SET known = 1 WHERE {_KEY}", key)
             continue
         for _ in range(answers):
@@ -141,9 +141,9 @@ def record_label(
 
 
 def suspected(database: Database, truth: str, force: "Mapping[str, InForce]") -> "str | None":
-    """Return the class whose dropped alarms a document without a verdict may belong to.
+    """Return a class with dropped alarms, to which a document without a verdict may belong; None if there is none.
 
-    If its label is another class, it uses up one dropped alarm.
+    If the correct label is another class, the number of dropped alarms decreases by one.
     """
     for label in force:
         number = dropped(database, label)
@@ -155,14 +155,14 @@ def suspected(database: Database, truth: str, force: "Mapping[str, InForce]") ->
 
 
 def forget_class(database: Database, label: str) -> None:
-    """Delete the alarms of a class whose budget has ended."""
+    """Delete the alarms of a class after the end of its budget."""
     database.run("DELETE FROM facts WHERE name = ?", (_DROPPED + label,))
     if database.has_alarms:
         database.run("DELETE FROM alarms WHERE label = ?", (label,))
 
 
 def in_flight(database: Database, label: str) -> int:
-    """Return the number of alarms of a class without a verdict and without a correct label."""
+    """Return the number of alarms of a class without a correct label among those without a verdict."""
     number = dropped(database, label)
     if database.has_alarms:
         query = "SELECT coalesce(sum(answers), 0) FROM alarms WHERE label = ? AND NOT known"

@@ -1,8 +1,8 @@
-"""The running audit: counts of verdicts by correct label, one per document.
+"""The running audit: numbers of documents by verdict and correct label.
 
-A count is written in the same transaction as the correct label, so that both survive a crash or neither does. Counts
-stay when verdicts are forgotten. Each document counts once as known, by its first correct label; documents without a
-complaint are counted separately until they become known.
+Counts change in the same transaction as correct labels, so that a crash can't separate them. They remain when verdicts
+are deleted. Each document counts once, by its first correct label; documents without a complaint are counted separately
+until their label becomes known.
 """
 
 import time
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from surebayes.guarantees.running_audit import AlarmAudit
 
 KNOWN, PRESUMED = -1, -2
-"""Markers, among the budgets that have counted a verdict, for the counts here."""
+"""Markers for these counts, in the list of budgets that have counted a verdict."""
 QUIET = ""
 """The correct label of documents without a complaint."""
 _TABLE = """
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS audits (
 
 
 def is_there(database: Database) -> bool:
-    """Whether the table of counts exists."""
+    """Return whether the table of counts exists."""
     return bool(database.rows("SELECT 1 FROM sqlite_master WHERE name = 'audits'"))
 
 
@@ -82,7 +82,7 @@ def presumed(database: Database, due: str, values: "tuple[Any, ...]") -> None:
 
 
 def make_anonymous(database: Database, person: str) -> None:
-    """Remove a person from the counts, which stay; call it in a transaction."""
+    """Replace a person in the counts by ""; call it in a transaction."""
     if person and is_there(database):
         of_person = "SELECT truth, given, documents, since FROM audits WHERE person = ?"
         for truth, given, documents, since in database.rows(of_person, (person,)):
@@ -159,7 +159,7 @@ def by_day(
         if not n:
             continue
         points: list[dict[str, Any]] = []
-        for day in reversed(range(days)):  # from the present counts back: earlier days have that much less
+        for day in reversed(range(days)):  # subtract each day's labels from the current counts
             if not points or (n, alarms) != (points[-1]["n"], points[-1]["alarms"]):
                 stated = _stated(AlarmAudit.of_counts(n, alarms, confidence))
             name = datetime.fromtimestamp(start + day * 86_400, UTC).date().isoformat()

@@ -1,8 +1,8 @@
-"""Budgets of alarms in the file of remembered verdicts: debt, calibration scores, threshold in force.
+"""Alarm budgets in the file of remembered verdicts: debt, calibration scores and threshold in force.
 
-The rules are those of :mod:`surebayes.guarantees.budget` and :mod:`surebayes.guarantees.prequential`; here their state
-is rows of a file that several processes share. A budget's row also stores the derived values (threshold in force,
-lift, alarms left), so that judging one message reads a single row and computes nothing.
+The rules are in :mod:`surebayes.guarantees.budget` and :mod:`surebayes.guarantees.prequential`; this module stores
+their state in a file that several processes share. The row of a budget also has derived values (threshold in force,
+lift, alarms left), so that judging a message reads a single row and computes nothing.
 """
 
 import time
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from surebayes.guarantees.budget import AlarmBudget
 
 CONFIDENCE = 0.5
-"""Confidence of the threshold for scores like those so far; the budget covers the rest."""
+"""Confidence of the threshold, which is low because the budget limits the alarms anyway."""
 CALM = 0.5
-"""Maximum lift while known negatives move the threshold: an attack leaves no trace once it is paid back."""
+"""Maximum lift at which known negatives change the threshold, so that an attack has no lasting effect."""
 RECENT = 2000
-"""Number of recent positives whose quantiles place the lift."""
+"""Number of recent positives for the quantiles that determine the lift."""
 SPARE = 1000
-"""Stored negatives beyond four times the number that the threshold can fall on."""
+"""Number of stored negatives in addition to four times the number allowed above the threshold."""
 MOST_ROWS = 20_000
-"""Maximum rows of the ledger."""
+"""Maximum number of rows in the ledger."""
 MOST_BURST = 1_000_000.0
 _TRIM_EVERY = 64
 
@@ -41,11 +41,11 @@ class InForce:
     place : int
         The index of that class among a document's scores.
     threshold : float
-        The budget's threshold; infinite while it is mute, or while no negative's score is known.
+        The budget's threshold; infinite while the budget is mute or there are no scores of negatives.
     debt, lift : float
         The debt, and the debt as a share of the burst.
     left : int
-        Alarms in a row before it is mute.
+        Number of further alarms before the budget is mute.
     mute : bool
         Whether one more alarm would exceed the burst.
     """
@@ -109,7 +109,7 @@ def _budget(database: Database, label: str) -> "AlarmBudget":
 def set_terms(
     database: Database, label: str, place: int, rate: float, burst: float, lesson: "Lesson | None" = None
 ) -> None:
-    """Begin a budget, or change its terms; debt stays. Call it in a transaction."""
+    """Start a budget, or change its terms without changing its debt; call it in a transaction."""
     from surebayes.guarantees.budget import AlarmBudget
 
     AlarmBudget(rate, burst)
@@ -130,7 +130,7 @@ def set_terms(
 
 
 def calibrate_from(database: Database, label: str, rate: float) -> None:
-    """Recompute how many of the counted negatives may lie above the threshold."""
+    """Recompute the number of counted negatives that are allowed above the threshold."""
     from surebayes.guarantees.order_statistics import allowed_errors, negatives_needed
 
     scored = database.rows("SELECT scored FROM budgets WHERE label = ?", (label,))[0][0]
@@ -140,7 +140,7 @@ def calibrate_from(database: Database, label: str, rate: float) -> None:
 
 
 def calibrate(database: Database, label: str, negatives: "list[float]", positives: "list[float]") -> None:
-    """Replace the scores that place the threshold by those of documents that were never learnt."""
+    """Replace the scores that determine the threshold by scores of documents that were never learnt."""
     database.run("DELETE FROM scores WHERE label = ?", (label,))
     rate = _budget(database, label).rate
     highest = sorted(negatives)[-(SPARE + 4 * int(rate * len(negatives) + 1)) :]
@@ -156,7 +156,7 @@ def calibrate(database: Database, label: str, negatives: "list[float]", positive
 
 
 def add_scores(database: Database, label: str, negatives: "list[float]", positives: "list[float]") -> None:
-    """Add scores that place the threshold; call it in a transaction."""
+    """Add scores that determine the threshold; call it in a transaction."""
     for positive, scores in ((0, negatives), (1, positives)):
         database.connection.executemany(
             "INSERT INTO scores (label, positive, score) VALUES (?, ?, ?)",
@@ -165,7 +165,7 @@ def add_scores(database: Database, label: str, negatives: "list[float]", positiv
 
 
 def end(database: Database, label: str, lesson: "Lesson") -> bool:
-    """End a budget and cancel its debt; False if there is none."""
+    """End a budget and cancel its debt; return whether there was one."""
     known = database.rows("SELECT rate FROM budgets WHERE label = ?", (label,))
     if known:
         enter(database, label, "ended", 0, None, lesson)
@@ -196,7 +196,7 @@ def record(database: Database, label: str, alarm: bool, fingerprint: "str | None
 
 
 def count_label(database: Database, label: str) -> None:
-    """Count the label of a document that had no verdict: labels do arrive, but this one pays nothing back."""
+    """Count the label of a document without a verdict; it doesn't pay back any debt."""
     database.note("told", label)
     database.run("UPDATE budgets SET told = told + 1 WHERE label = ?", (label,))
 
@@ -221,10 +221,10 @@ def _keep(database: Database, label: str, budget: "AlarmBudget") -> None:
 
 
 def observe(database: Database, label: str, score: float, positive: bool) -> None:
-    """Add the score of a document that was judged before its label arrived to the scores that place the threshold.
+    """Add the score of a document that was judged before its label was known to the scores for the threshold.
 
-    Only if most labels arrive: reporting mistakes alone gives high scores of negatives and low scores of positives.
-    Documents without a complaint lie below the threshold and never count here.
+    This applies only if most documents get a label, because labels of mistakes alone are biased towards high scores of
+    negatives and low scores of positives. Documents without a complaint are below the threshold and don't count.
     """
     complaints, presumed, lift = database.rows("SELECT told, presumed, lift FROM budgets WHERE label = ?", (label,))[0]
     if complaints <= presumed or (lift > CALM and not positive):
@@ -237,7 +237,7 @@ def observe(database: Database, label: str, score: float, positive: bool) -> Non
 
 
 def trim_scores(database: Database, label: str, positive: bool) -> None:
-    """Drop scores that no threshold can fall on any more, after one was added; call it in a transaction."""
+    """Delete scores that can't become the threshold any more, after an addition; call it in a transaction."""
     if positive:
         _drop_old_positives(database, label)
         return
@@ -281,7 +281,7 @@ def settle(database: Database, label: str) -> None:
 
 
 def base_threshold(database: Database, label: str) -> "float | None":
-    """Return the calibrated threshold, without debt; None while no negative's score is known."""
+    """Return the threshold without debt; None if there are no scores of negatives."""
     allowed, dropped = database.rows("SELECT allowed, dropped FROM budgets WHERE label = ?", (label,))[0]
     rows = database.rows(
         "SELECT score FROM scores WHERE label = ? AND positive = 0 ORDER BY score DESC LIMIT 1 OFFSET ?",
@@ -294,7 +294,7 @@ def base_threshold(database: Database, label: str) -> "float | None":
 
 
 def lifted_threshold(database: Database, label: str, lift: float) -> "float | None":
-    """Return the threshold raised by the debt, as :func:`surebayes.guarantees.budget.lifted` raises it."""
+    """Return the threshold with the lift from the debt; see :func:`surebayes.guarantees.budget.lifted`."""
     from surebayes.guarantees.budget import lifted_place
 
     base = base_threshold(database, label)
@@ -309,7 +309,7 @@ def lifted_threshold(database: Database, label: str, lift: float) -> "float | No
 
 
 def recall(database: Database, label: str, threshold: float) -> "tuple[int, int]":
-    """Return the number of recent positives above a threshold, and of all of them."""
+    """Return the number of recent positives above a threshold, and the number of all recent positives."""
     row = database.rows(
         "SELECT coalesce(sum(score > ?), 0), count(*) FROM scores WHERE label = ? AND positive = 1", (threshold, label)
     )
@@ -322,14 +322,14 @@ def recall(database: Database, label: str, threshold: float) -> "tuple[int, int]
 def enter(
     database: Database, label: str, kind: str, documents: int, fingerprint: "str | None", lesson: "Lesson | None"
 ) -> None:
-    """Add a row to the ledger; consecutive good documents share one."""
+    """Add a row to the ledger; consecutive good documents share a row."""
     debt, lift, left = database.rows("SELECT debt, lift, spare FROM budgets WHERE label = ?", (label,))[0]
     who = lesson and lesson.who
     add_entry(database, (time.time(), label, kind, documents, debt / (1 << 40), lift, left, fingerprint, who))
 
 
 def add_entry(database: Database, row: "tuple[Any, ...]") -> None:
-    """Add a row to the ledger: its columns in their order, without the number."""
+    """Add a row to the ledger, given as its columns in order, without the number."""
     when, label, kind, documents, debt, lift, left, *_ = row
     if kind in ("paid", "presumed"):
         last = database.rows("SELECT id, kind FROM ledger WHERE label = ? ORDER BY id DESC LIMIT 1", (label,))

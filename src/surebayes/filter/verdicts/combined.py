@@ -1,4 +1,4 @@
-"""Combined budgets of a layer and the filters below it: the stricter threshold holds. No numpy."""
+"""Combined budgets of a layer and its bases, of which the strictest threshold holds; without numpy."""
 
 import os
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def name_of(folder: str) -> str:
-    """Return the name of a layer's owner, for the memories of the filters below."""
+    """Return the name of a layer's owner, which is stored with verdicts in the bases."""
     return os.path.basename(os.path.abspath(folder))
 
 
 def opened(folder: str, one_shot: bool = False) -> "Memory | None":
-    """Open the memory of a filter below a layer, or None if it is missing or unreadable."""
+    """Open the remembered verdicts of a base; return None if they are missing or unreadable."""
     try:
         return Memory(folder, one_shot=one_shot) if is_there(folder) else None
     except (StoreError, OSError):  # `doctor` reports the problem at the base
@@ -28,7 +28,7 @@ def opened(folder: str, one_shot: bool = False) -> "Memory | None":
 
 
 def in_force(memory_here: "Memory | None", below: "Sequence[Memory]") -> "dict[str, InForce]":
-    """Return the budgets that hold for a layer."""
+    """Return the budgets in force for a layer, given its memory and those of its bases."""
     force = {} if memory_here is None else memory_here.in_force()
     for memory in below:
         force = stricter(force, memory.in_force())
@@ -39,18 +39,18 @@ def answer(
     memory_here: "Memory | None", below: "Sequence[Memory]", model: "Model", scores: "Sequence[float]",
     fingerprint: str, about: "Callable[[Memory], VerdictDetails]",
 ) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
-    """Decide by the strictest budget, and pass the verdict to every memory.
+    """Judge by the strictest budget, and record the verdict in every memory.
 
     Parameters
     ----------
     memory_here : Memory or None
-        The filter's memory.
+        The memory of the filter that judges, if it has one.
     below : sequence of Memory
-        The memories of the filters below.
+        The memories of its bases.
     model, scores, fingerprint
         As in `Memory.answer`.
     about : callable
-        The details that a memory stores with the verdict.
+        Function that returns the details to store with the verdict in a memory.
     """
     first, rest = (memory_here, below) if memory_here is not None else (below[0], below[1:])
     beside = in_force(None, rest)
@@ -63,7 +63,7 @@ def answer(
 def answer_once(
     folder: str, folders: "Sequence[str]", model: "Model", scores: "Sequence[float]", fingerprint: str, has_budget: bool
 ) -> "tuple[Decision, dict[str, InForce]]":
-    """Like `answer`, for a process that judges a single document, with the memories of these folders.
+    """Judge like `answer`, for a process that judges a single document; open the memories of these folders first.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Queries on remembered verdicts: by sender, subject, day, person or label, and against other filters' verdicts."""
+"""Queries on remembered verdicts by sender, subject, day, person or label, and comparisons with other filters."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from surebayes.filter.verdicts.memory import Memory
 
 MOST_CONTENT = 64 * 1024
-"""Maximum bytes of a document, compressed, that is stored with its verdict."""
+"""Maximum compressed size in bytes of a document to store with its verdict."""
 OTHER_FILTERS = ("X-Spam-Status", "X-Spamd-Result", "X-Bogosity")
 KEPT_FIELDS = re.compile(
     rb"^(?:From|%b)[ \t]*:[^\n]*(?:\n[ \t][^\n]*)*" % b"|".join(name.encode() for name in OTHER_FILTERS),
     re.IGNORECASE | re.MULTILINE,
 )
-"""The header fields that details are taken from, each with its folded lines."""
+"""Pattern of the header fields with details of a message, including folded lines."""
 _COLUMNS = (
     "id, fingerprint, time, model, label, flagged, score, threshold, truth, told, who, person, sender, subject, "
     "message_id, EXISTS (SELECT 1 FROM contents WHERE contents.id = verdicts.id)"
@@ -48,19 +48,19 @@ class RememberedVerdict:
     id : int
         Its number, for `Filter.set_label`.
     fingerprint, time, model, label, score, threshold
-        The document, and the verdict with its time and model.
+        The fingerprint of the document, and the verdict with its time and model.
     positive : bool
         Whether the label is a positive class.
     truth : str or None
-        The correct label; "" if no one complained in time; None while it is unknown.
+        The correct label; "" if it is presumed, without a complaint; None if it is unknown.
     told : str or None
-        When the label became known.
+        The time at which the correct label became known.
     who : str or None
-        The source of the label.
+        The author of the correct label.
     person, sender, subject, message_id : str or None
         The recipient and header fields, if they are stored.
     kept : bool
-        Whether the content is stored, so that the document can be learnt by its number.
+        Whether the content is stored, so that the document can be learnt.
     theirs : list of OtherVerdict
         The verdicts of other filters.
     """
@@ -99,7 +99,7 @@ class OtherFilter:
     mails : int
         The number of messages that both judged.
     both, neither, only_ours, only_theirs : int
-        Numbers of messages called positive by both, by neither, or by one.
+        Numbers of messages that both, neither or only one filter flagged.
     known, our_alarms, their_alarms, our_misses, their_misses : int
         The number of messages with a correct label, and each filter's false alarms and misses among them.
     """
@@ -175,8 +175,8 @@ def remembered(
         values += _ends(day)
     for field, sign in ((differs, "!="), (agrees, "=")):
         if field is not None:
-            there = f"theirs.id = verdicts.id AND lower(field) = ? AND verdict {sign} flagged"
-            wanted.append(f"EXISTS (SELECT 1 FROM theirs WHERE {there})")
+            same_message = f"theirs.id = verdicts.id AND lower(field) = ? AND verdict {sign} flagged"
+            wanted.append(f"EXISTS (SELECT 1 FROM theirs WHERE {same_message})")
             values.append(field.lower())
     if before is not None:
         wanted.append("(time, id) < (SELECT time, id FROM verdicts WHERE id = ?)")
@@ -194,7 +194,7 @@ def remembered(
 
 
 def fetched(database: Database, numbers: Sequence[int]) -> list[RememberedVerdict]:
-    """Return verdicts by their numbers, in this order."""
+    """Return the verdicts with these numbers, in this order; unknown numbers are skipped."""
     some = ",".join("?" * len(numbers))
     rows = database.rows(f"SELECT {_COLUMNS} FROM verdicts WHERE id IN ({some})", tuple(numbers))
     found = {each.id: each for each in _with_theirs(database, rows)}
@@ -217,10 +217,10 @@ def _casefold(text: str | None) -> str | None:
 
 
 def _ends(day: date | str) -> tuple[float, float]:
-    """Return when a day begins and ends, in UTC."""
+    """Return the start and the end of a day in UTC, in seconds since 1970."""
     try:
-        which = date.fromisoformat(day) if isinstance(day, str) else day
-        start = datetime(which.year, which.month, which.day, tzinfo=UTC)
+        parsed = date.fromisoformat(day) if isinstance(day, str) else day
+        start = datetime(parsed.year, parsed.month, parsed.day, tzinfo=UTC)
         return start.timestamp(), (start + timedelta(days=1)).timestamp()
     except (ValueError, TypeError, AttributeError, OverflowError):
         raise ValueError(f"day must be a date such as 2026-03-01. Got {day!r}.") from None

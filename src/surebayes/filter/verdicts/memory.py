@@ -1,4 +1,4 @@
-"""Memory of verdicts: one row per document and person, kept until its label is known or it expires."""
+"""Remembered verdicts, with one row per document and person, up to the limits of the retention."""
 
 import os
 import time
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 MOST_TEXT = 200
-"""Maximum characters of a stored sender, subject or name."""
+"""Maximum length of a stored sender, subject or name, in characters."""
 
 
 class CorrectionResult:
-    """The result of a correct label.
+    """The result of recording a correct label.
 
     Attributes
     ----------
     alarm : bool
-        Whether it revealed a false alarm that was not counted before.
+        Whether the label revealed a false alarm that was not counted before.
     documents : int
-        The number of remembered documents that became known.
+        The number of remembered verdicts that got their first correct label.
     """
 
     __slots__ = ("alarm", "documents")
@@ -45,16 +45,16 @@ class CorrectionResult:
 
 
 class VerdictDetails:
-    """Optional details stored with a verdict.
+    """Optional details to store with a verdict.
 
     Attributes
     ----------
     person : str
         The recipient.
     sender, subject, message_id : str or None
-        From its header.
+        Header fields of the message.
     content : bytes or None
-        The part that the views read, as the journal keeps it.
+        The content that the views use, in the journal's format.
     theirs : sequence of (field, score, threshold, verdict)
         The verdicts of other filters.
     """
@@ -83,15 +83,15 @@ def _storable(text: "str | None") -> "str | None":
 
 DAY = 86_400.0
 SOON, TOGETHER = 0.5, 256
-"""Maximum delay in seconds and maximum queue length for verdicts that no budget counts."""
+"""Maximum delay in seconds, and maximum queue length, of verdicts without a budget."""
 FACTS_LAST = 1.0
 """Cache lifetime of the memory's settings, in seconds."""
 PRESUME_AFTER = 7.0
 """Default number of days after which a document without a complaint counts as good."""
 KEEP_DAYS, KEEP_MOST, KEEP_BYTES = 60.0, 200_000, 2**30
-"""Default limits of the memory: days, verdicts, bytes."""
+"""Default limits of the retention: days, verdicts, bytes."""
 PRESUME_AT_ONCE = 20
-"""Due documents that make a one-shot process count them; one is enough while a budget is mute."""
+"""Number of due documents at which a one-shot process counts them; one suffices while a budget is mute."""
 _TRIM_EVERY, _AT_ONCE = 256, 10_000
 _DEFAULTS = {
     "presume_days": PRESUME_AFTER, "keep_days": KEEP_DAYS, "keep_most": KEEP_MOST, "keep_bytes": KEEP_BYTES,
@@ -103,7 +103,7 @@ _NO_DETAILS = VerdictDetails()
 
 
 def is_there(folder: str) -> bool:
-    """Whether a folder has remembered verdicts."""
+    """Return whether a folder has remembered verdicts."""
     return os.path.exists(os.path.join(folder, NAME))
 
 
@@ -140,9 +140,9 @@ class Memory:
     folder : str
         The filter's folder.
     create : bool
-        Create the memory if missing.
+        Whether to create the file if it is missing.
     one_shot : bool
-        For a process that judges a single document: deferrable work is handled by other processes.
+        Whether the process judges a single document, and leaves deferrable work to other processes.
     """
 
     def __init__(self, folder: str, create: bool = False, one_shot: bool = False) -> None:
@@ -168,7 +168,7 @@ class Memory:
                 self._searches.close()
 
     def search(self, look: "Callable[[Database], Result]") -> "Result":
-        """Call a function with a second connection and return its result: judging never waits for a search."""
+        """Call a function with a second connection, so that judging doesn't wait for searches; return its result."""
         self.flush()
         with self._searching:
             if self._searches is None:
@@ -185,7 +185,7 @@ class Memory:
                         for verdict in waiting:
                             self._remember(*verdict)
             except (OSError, StoreError):
-                pass  # at worst a quiet document pays nothing back; the verdicts are unaffected
+                pass  # verdicts are unaffected; at worst, a good document pays nothing back
 
     def _flush_late(self) -> None:
         with self.lock:
@@ -196,7 +196,7 @@ class Memory:
     # ---- settings
 
     def facts(self) -> "dict[str, Any]":
-        """Return the memory's settings; changes by other processes show within a second."""
+        """Return the settings of the memory; changes by other processes are visible within a second."""
         now = time.monotonic()
         if now - self._looked > FACTS_LAST:
             known = dict(self.database.rows("SELECT name, value FROM facts"))
@@ -218,9 +218,9 @@ class Memory:
         self, model: "Model", scores: "Sequence[float]", fingerprint: str, about: "VerdictDetails | None" = None,
         beside: "dict[str, InForce] | None" = None,
     ) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
-        """Decide by the thresholds in force, and record the verdict before it is returned.
+        """Judge by the thresholds in force, and record the verdict before returning it.
 
-        `beside` has other budgets, such as the site's; for each class the stricter budget holds.
+        `beside` has additional budgets, such as those of the site; the stricter budget of each class holds.
         """
         with self.lock:
             return self._answer(model, scores, fingerprint, about or _NO_DETAILS, beside or {})
@@ -254,7 +254,7 @@ class Memory:
     def queue_verdict(
         self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: VerdictDetails
     ) -> None:
-        """Record a verdict that was decided elsewhere, by the stricter of two budgets."""
+        """Record a verdict that another memory decided, by the stricter of two budgets."""
         with self.lock:
             force, now = in_force(self.database), time.time()
             if decision[0] in force:
@@ -267,7 +267,7 @@ class Memory:
         self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: VerdictDetails,
         now: float, force: "dict[str, InForce]",
     ) -> None:  # fmt: skip
-        """Record a verdict that can't become an alarm: at once with a budget, else queued."""
+        """Record a verdict that can't become an alarm, at once if there is a budget, otherwise with a delay."""
         self._waiting.append((decision, model, list(scores), fingerprint, about, now, force))
         if self.one_shot or force or len(self._waiting) >= TOGETHER:
             self.flush()
@@ -278,7 +278,7 @@ class Memory:
         self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: VerdictDetails,
         now: float, force: "dict[str, InForce]", times: int = 1,
     ) -> int:  # fmt: skip
-        """Insert or update a verdict. A potential alarm stays one, whatever later verdicts on the document are."""
+        """Insert or update a verdict. A potential alarm remains one, regardless of later verdicts on the document."""
         label, score, threshold, _ = decision
         flagged = int(label in force if force else model.flags(label))
         by_class = " ".join([repr(float(value)) for value in scores])
@@ -320,7 +320,7 @@ class Memory:
         return int(row)
 
     def forget_old(self, now: float) -> None:
-        """Trim the memory to its limits; potential alarms are deleted last, and their fingerprints stay."""
+        """Trim the memory to its limits; potential alarms are deleted last, and their fingerprints are kept."""
         facts = self.facts()
         self._drop("time < ?", (now - facts["keep_days"] * DAY,))
         known = self.database.rows("SELECT count(*) FROM verdicts")[0][0]
