@@ -3,9 +3,9 @@
 ::
 
     SurebayesError
-    ├── StoreError                something on disk is not as it should be
+    ├── StoreError                a problem with a folder or file of a filter
     │   ├── NoModel               the folder has no model                  (also FileNotFoundError)
-    │   ├── BadModel              damaged, truncated or not one of ours    (also ValueError)
+    │   ├── BadModel              damaged, truncated or not a model        (also ValueError)
     │   ├── NewerModel            a later release wrote it                 (also ValueError)
     │   └── Busy                  another process is writing to it
     │       └── JournalAway       the database of a shared journal can't be reached
@@ -17,13 +17,13 @@
     ├── UnknownCorpus             a name that the catalogue doesn't have   (also ValueError)
     ├── CorpusMissing             a corpus that isn't in the folder        (also FileNotFoundError)
     ├── MalformedCorpus           a corpus that can't be read              (also ValueError)
-    ├── QuotaReached              a person may be taught no more
-    ├── PartFailed                a part of the documents can't be read, however often it is tried
+    ├── QuotaReached              a person's quota is used up
+    ├── PartFailed                a part of the documents can't be read, even after retries
     └── TooFewDocuments           too few documents for a promise          (also ValueError)
         ├── NotEnoughNegatives
         └── NotEnoughPositives
 
-The first five are in a separate module, so that `surebayes filter` imports nothing else.
+The first five are in a separate module, so that `surebayes filter` doesn't need to import this one.
 """
 
 import math
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class JournalAway(Busy):
-    """The database of a shared journal can't be reached, or only reads; judging is not affected."""
+    """The database of a shared journal is unreachable or read-only; judging is not affected."""
 
 
 class JournalFull(JournalAway, OSError):
@@ -48,7 +48,7 @@ class JournalFull(JournalAway, OSError):
 
 
 class BadInput(SurebayesError, ValueError):
-    """A document or table that can't be used; the message says which one and why."""
+    """A document or table that can't be used; the message has its name and the reason."""
 
 
 class MissingText(BadInput):
@@ -57,11 +57,11 @@ class MissingText(BadInput):
     Attributes
     ----------
     place : int
-        Its place among the caller's documents, from 0.
+        Its position among the caller's documents, from 0.
     got : object
         The value found instead of a text.
     label : object
-        The label of its row in pandas, where rows have labels of their own; else None.
+        The label of its row in pandas, if rows have separate labels; else None.
 
     Examples
     --------
@@ -88,11 +88,11 @@ class NoInput(SurebayesError, FileNotFoundError):
 
 
 class BadConfig(SurebayesError, ValueError):
-    """A setting that doesn't exist or has an impossible value."""
+    """An unknown setting, or an invalid value."""
 
 
 class UnknownCorpus(SurebayesError, ValueError):
-    """A name that the catalogue doesn't have."""
+    """A name that isn't in the catalogue of corpora."""
 
 
 class CorpusMissing(SurebayesError, FileNotFoundError):
@@ -108,7 +108,7 @@ class QuotaReached(SurebayesError):
 
 
 class PartFailed(SurebayesError):
-    """A part of the documents that can't be read, however often it is tried.
+    """A part of the documents that can't be read, even after retries.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class PartFailed(SurebayesError):
 
 
 def smallest_rate(n: int, confidence: float) -> float:
-    """Smallest error rate that `n` error-free rows can certify: 1 - (1 - confidence)^(1/n).
+    """Return the smallest error rate that `n` error-free rows can certify: 1 - (1 - confidence)^(1/n).
 
     Examples
     --------

@@ -473,7 +473,7 @@ def test_compare_by_time_needs_times(run, tmp_path):
         "compare", "--ham", tmp_path / "ham", "--spam", tmp_path / "spam", "--split", "time", "-c", "MultinomialNB"
     )
     assert ran.code == 65
-    assert "ham has no time" in ran.err
+    assert "ham has no Received or Date field" in ran.err
 
 
 @pytest.mark.corpus

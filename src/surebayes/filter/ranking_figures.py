@@ -30,7 +30,7 @@ def quick_figures(y: Iterable[Any], s: Iterable[float]) -> dict[str, Figure]:
     Parameters
     ----------
     y, s : iterable
-        Labels, of which the larger one is positive, and scores.
+        Labels (the larger of the two values is positive) and scores.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Read and write access to a filter's folder: lock, group commit, catching up, absorbing, renewing.
+"""Read and write access to a filter's folder: lock, group commits, replay of other processes' rows, renewals.
 
-`Session.transaction` is the way to change a filter. The thread that begins one takes the folder's lock, catches up with
+All changes use `Session.transaction`. The thread that begins a transaction takes the folder's lock, replays the rows of
 other processes and changes the state in memory; the journal has every row when the block ends. Waiting threads join the
-open transaction, so that many lessons share one commit. The model's files follow later ("absorbing"): the new counts
-become a small file on top of the larger ones.
+open transaction, so that many lessons share one commit. The model's files are updated later ("absorbing"): the new
+counts become a small file on top of the larger files.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
     from surebayes.pool.specs import ViewSpec
 
 ABSORB_AFTER = 100
-"""Lessons after which a long-running process writes the model, unless that took more than a tenth of its wall-clock or
-CPU time ..."""
+"""Number of lessons after which a long-running process writes the model, unless writing took more than a tenth of its
+wall-clock or CPU time so far."""
 ABSORB_SECONDS = 5.0
-"""... and the seconds after which it writes in any case."""
+"""Number of seconds after which it writes the model in any case."""
 SMALL_RESERVE = 500
-"""Size of a reserve that is scored so quickly that a long-running process renews its certificate with each absorb."""
+"""Maximum size of a reserve for which a long-running process renews its certificate whenever it absorbs lessons."""
 RENEW_AFTER = 100
-"""Lessons after which absorbing also renews a stale certificate; fewer, if they are a hundredth of all documents."""
+"""Number of lessons after which absorbing renews a stale certificate, or 1% of all documents if that is fewer."""
 MOST_TOGETHER = 1000
-"""Rows of a transaction after which it is committed, even if threads wait to join it."""
+"""Maximum number of rows in a transaction that threads can join."""
 WAIT = 10.0
-"""Seconds to wait for the folder's lock, and for rows that another process is about to commit."""
-_LONGEST = 1.0  # seconds for which an open transaction stays open for waiting threads
-_PATIENCE = 0.05  # seconds for which judging waits for a commit in a database
-_POLL = 0.02  # seconds until a waiting thread checks whether it must commit the open transaction itself
+"""Seconds to wait for the folder's lock, and for another process's commit."""
+_LONGEST = 1.0  # maximum seconds for which threads can join an open transaction
+_PATIENCE = 0.05  # maximum seconds that judging waits for a commit in a database
+_POLL = 0.02  # seconds between a waiting thread's checks whether it has to commit the open transaction
 
 
 class Session:
-    """A filter's folder, and its state in memory.
+    """A filter's folder and its state in memory.
 
-    The model's files are used in place until enough is learnt that reading them into memory pays.
+    The model's files are used in place until there are enough lessons to justify reading them into memory.
 
     Parameters
     ----------
@@ -61,18 +61,18 @@ class Session:
     renew : bool
         Whether stale certificates are renewed.
     brief : bool
-        For a process that ends after a lesson or two: files are mapped, not read, and only used blocks are checked.
+        Whether the process ends after a few lessons; then files are mapped, and only used blocks are checked.
 
     Attributes
     ----------
     mutex : HandoverLock
-        Guards the state in memory.
+        Lock of the state in memory.
     turn : threading.Lock
-        Guards changes of the folder.
+        Lock for changes of the folder.
     state : State or None
-        The state in memory; None while the model's files suffice.
+        The state in memory; None while the model's files are up to date.
     journal : Journal or None
-        The journal; None if this user may not read it.
+        The journal; None if this user has no permission to read it.
     absorbed : int
         The last journal row in the model's files.
     """
@@ -144,22 +144,22 @@ class Session:
 
     @classmethod
     def open(cls, path: str, renew: bool = True, brief: bool = False) -> Session:
-        """Open a filter's folder and replay the rows not yet absorbed. Files are checked, unless `brief`."""
+        """Open a filter's folder and replay rows that are not yet absorbed; check the files, unless `brief`."""
         self = cls(path, renew, brief)
         manifest: Manifest = stable_read(path, self._checked)
         self.absorbed = manifest.place.absorbed
         if brief:
             return self
         try:
-            self.journal = Journal(path, write=False)  # reading leaves no trace; a change reopens it for writing
+            self.journal = Journal(path, write=False)  # changes reopen it for writing
         except OSError as error:
             if isinstance(error, StoreError):
                 raise
-            self.journal = None  # no permission: judging needs the model alone
+            self.journal = None  # no permission; judging only needs the model
         if self.journal is not None:
             last = self.journal.last()
             if last < self.absorbed:
-                with contextlib.suppress(PermissionError):  # a reader has all it needs in the model's files
+                with contextlib.suppress(PermissionError):  # for reading, the model's files suffice
                     self._complete(manifest)
             if last > self.absorbed:
                 self.load()
@@ -180,7 +180,7 @@ class Session:
             try:
                 behind = self.state is not None and self.state.seq > self.absorbed
                 if self.journal is not None and self.journal.writes and (behind or self._taught):
-                    self.next_renewal = 0.0  # there is no later time to do it
+                    self.next_renewal = 0.0  # renew now, since there is no later opportunity
                     self._absorb(f"taught {self._taught}" if self._taught else None)
             finally:
                 self._closed = True
@@ -191,25 +191,25 @@ class Session:
     def check_open(self) -> None:
         """Raise ValueError if the filter is closed."""
         if self._closed:
-            raise ValueError("This Filter is closed: open it again with Filter.open.")
+            raise ValueError("This Filter is closed. Open it again with Filter.open.")
 
     # ---- reading
 
     @property
     def is_mapped(self) -> bool:
-        """Whether the model's files suffice: this process has learnt nothing beyond them."""
+        """Whether the model's files are up to date: this process has no further lessons in memory."""
         return self.state is None and not self._is_ahead
 
     def model(self) -> Model:
-        """Return the current model, from the state in memory if there is one, else from its files."""
+        """Return the current model, from the state in memory or from the files."""
         with self.mutex:
             return self.fresh_map() if self.is_mapped else self.fresh_state().model
 
     @contextlib.contextmanager
     def judging(self) -> Iterator[bool]:
-        """Hold the state in memory; False where another thread holds it for long, and `committed_model` has to do.
+        """Lock the state in memory; yield False if that takes too long, so that `committed_model` must be used.
 
-        A commit in a folder takes milliseconds. One in a database that doesn't answer must not hold up judging.
+        A commit in a folder takes milliseconds, but a commit in an unreachable database must not delay judging.
         """
         if not self._shares:
             with self.mutex:
@@ -223,7 +223,7 @@ class Session:
             yield False
 
     def committed_model(self) -> Model:
-        """Return the model of the files, without the lessons that wait to be absorbed."""
+        """Return the model in the files, without lessons that are not yet absorbed."""
         self.check_open()
         with self._aside_lock:
             stamp = self._stamp_now()
@@ -232,7 +232,7 @@ class Session:
             return self._aside[0]
 
     def bases(self) -> list[str]:
-        """Return the folders below a layer, nearest first; [] for a filter without a base."""
+        """Return the folders of a layer's bases, nearest first; an empty list without a base."""
         with self.judging() as in_time:
             if not in_time:
                 base_in_use = self.committed_model().base_in_use
@@ -257,7 +257,7 @@ class Session:
         return self.mapped
 
     def fresh_state(self) -> State:
-        """Return the state, including changes of other processes; `mutex` is held."""
+        """Return the state, including changes of other processes; the caller holds `mutex`."""
         self.check_open()
         state = self.load() if self.state is None else self.state
         stamp = self._stamp_now()
@@ -269,7 +269,7 @@ class Session:
         return state
 
     def current_state(self) -> State:
-        """Return the current state, read from the folder if need be."""
+        """Return the current state, loading it from the folder if necessary."""
         with self.mutex:
             return self.fresh_state()
 
@@ -279,7 +279,7 @@ class Session:
             return self.fresh_state().into_memory()
 
     def load(self) -> State:
-        """Read the state from the folder."""
+        """Load the state from the folder."""
         known = self.mapped.files if self.mapped is not None else None
 
         def read(manifest: Manifest) -> State:
@@ -293,7 +293,7 @@ class Session:
         return state
 
     def drop_state(self) -> None:
-        """Drop the state in memory, which may be ahead of the disk; the next use reads it again."""
+        """Drop the state in memory, which may be ahead of the disk; it is loaded again when needed."""
         self.state, self._is_ahead = None, True
 
     def _caught_up(self, state: State) -> State:
@@ -314,7 +314,7 @@ class Session:
         return self.journal
 
     def open_journal(self) -> Journal:
-        """Return the journal for writing; PermissionError without write permission."""
+        """Return the journal for writing; raise PermissionError without write permission."""
         journal, shared = self.reading(), is_shared(self.path)
         self._shares = shared
         if not journal.writes or journal.is_shared != shared:

@@ -1,4 +1,4 @@
-"""Detection of documents read with the wrong reader: most messages start with a header, plain text doesn't."""
+"""Detection of documents that are read with the wrong reader, by the mail headers at their start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _VISIBLE = bytes(range(ord("!"), ord("~") + 1))
 
 
 class HeaderCheck:
-    """Counts how many of a training's first documents look like mail.
+    """Check of the first documents of a training for mail headers.
 
     Examples
     --------
@@ -21,23 +21,23 @@ class HeaderCheck:
     True
     """
 
-    _LOOKED_AT = 100
+    _CHECKED = 100
 
     def __init__(self) -> None:
         self._seen = self._with_header = 0
 
     @classmethod
     def of(cls, documents: Iterable[bytes | str]) -> HeaderCheck:
-        """Check the first of some documents."""
+        """Return the check of the first documents of an iterable."""
         check = cls()
-        for document in islice(documents, cls._LOOKED_AT):
+        for document in islice(documents, cls._CHECKED):
             check._look(document)
         return check
 
     def watched(self, documents: Iterable[tuple[bytes | str, Any]]) -> Iterator[tuple[bytes | str, Any]]:
-        """Pass on documents and their labels, checking the first ones."""
+        """Yield documents and their labels unchanged, checking the first documents."""
         rest = iter(documents)
-        for document in islice(rest, self._LOOKED_AT):
+        for document in islice(rest, self._CHECKED):
             self._look(document[0])
             yield document
         yield from rest
@@ -58,7 +58,7 @@ class HeaderCheck:
 
 
 def starts_like_mail(document: bytes | str) -> bool:
-    """Whether the first non-empty line is a header field or an mbox envelope line.
+    """Return whether the first non-empty line is a header field or an mbox envelope line.
 
     Examples
     --------

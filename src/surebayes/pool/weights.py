@@ -306,10 +306,10 @@ def weight_experts(
     Notes
     -----
     If the experts are `alike`, their opinions are bounded at the median of their spreads, and their reliability is
-    (1 / (1 - AUC_0.1 + .005))^2. The resulting pool, and each expert beside it (bounded at two spreads), are divided by
-    their spreads and weighted by the same measure, except on documents with a label that all of them contradict. With
-    `shares`, the influence of an expert of the pool depends on known terms; see `influences_of`. Otherwise reliability
-    is (1 / (1 - AUC_0.1 + .002))^2, on unbounded scores divided by their spreads.
+    (1 / (1 - AUC_0.1 + .005))^2. The resulting pool, and each expert beside the pool (bounded at two spreads), are
+    divided by their spreads and weighted by the same measure, except on documents with a label that all of them
+    contradict. With `shares`, the influence of an expert of the pool depends on known terms; see `influences_of`.
+    Otherwise reliability is (1 / (1 - AUC_0.1 + .002))^2, on unbounded scores divided by their spreads.
     """
     import numpy as np
 

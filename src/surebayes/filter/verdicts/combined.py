@@ -1,4 +1,4 @@
-"""Combined budgets of a layer and its bases, of which the strictest threshold holds; without numpy."""
+"""Combined budgets of a layer and its bases: the strictest threshold holds. The module doesn't use numpy."""
 
 import os
 

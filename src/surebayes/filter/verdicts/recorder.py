@@ -1,6 +1,6 @@
-"""Recorder of verdicts and correct labels, in the memories of an open filter and of the filters below.
+"""Recorder of verdicts and correct labels in the memories of an open filter and its bases.
 
-Single lessons by command import this module: no typing, no numpy.
+Commands for single lessons import this module, so it imports neither typing nor numpy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """Records verdicts and correct labels, if the filter has a budget of alarms or remembers verdicts.
+    """Recorder of verdicts and correct labels, for a filter with an alarm budget or remembered verdicts.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ class Recorder:
 
     @property
     def memory(self) -> Memory | None:
-        """The filter's memory, if any; another process may have created it.
+        """The filter's memory, which another process may have created; None if there is none.
 
         Raises
         ------
         BadModel
-            If the settings name a budget and the memory is gone: its debt is not forgiven.
+            If the settings have a budget but the memory with its debt is missing.
         """
         if self._memory is None and (os.path.exists(self._file) or self._must_have_budget):
             self._memory = Memory(self._session.path)
@@ -59,7 +59,7 @@ class Recorder:
 
     @property
     def _usable(self) -> Memory | None:
-        """The memory; None if it is damaged and there is no budget: judging and learning continue."""
+        """The memory; None if it is damaged and there is no budget, so that judging and learning continue."""
         try:
             return self.memory
         except (StoreError, OSError):
@@ -69,7 +69,7 @@ class Recorder:
 
     @property
     def _must_have_budget(self) -> bool:
-        """Whether the filter's settings name a budget; cached."""
+        """Whether the filter's settings have a budget (cached)."""
         if self._names_budget is None:
             file = os.path.join(self._session.path, "config.toml")
             self._names_budget = False
@@ -80,14 +80,14 @@ class Recorder:
         return self._names_budget
 
     def begin(self) -> Memory:
-        """Return the memory, created if missing."""
+        """Return the memory, creating it if it is missing."""
         if self._memory is None:
             self._memory = Memory(self._session.path, create=True)
         return self._memory
 
     @property
     def waiting(self) -> int:
-        """The number of verdicts that the other hosts of a shared memory don't have yet."""
+        """The number of verdicts that have not yet been sent to the other hosts of a shared memory."""
         memory = self._usable
         if memory is None or not memory.database.is_exchanged:
             return 0
@@ -108,11 +108,11 @@ class Recorder:
         self._below.clear()
 
     def share(self, site: Recorder) -> None:
-        """Use the memory of a base that is open in this process."""
+        """Use the memory of the site, which is open in this process."""
         self._site = site
 
     def _memories_below(self) -> list[Memory]:
-        """Return the memories of the filters below a layer: the site's budgets hold for its users, too."""
+        """Return the memories of a layer's bases, since the budgets of the site hold for its users, too."""
         memories = []
         for folder in self._session.bases():
             memory = self._below.get(folder)
@@ -125,7 +125,7 @@ class Recorder:
         return memories
 
     def _person_in(self, memory: Memory, person: str | None, is_layer: bool) -> str | None:
-        """Return the person to store with a verdict: a layer's memory omits its owner's name."""
+        """Return the person to store with a verdict; the memory of a layer omits its owner."""
         if not is_layer:
             return person
         return None if memory is self._memory else person or combined.name_of(self._session.path)
@@ -135,10 +135,10 @@ class Recorder:
     def decide(
         self, model: Model, scores: Any, features: Features, remember: bool, person: str | None
     ) -> tuple[Decision, dict[str, InForce]]:
-        """Decide by the thresholds in force, and record the verdict before it is returned.
+        """Judge by the thresholds in force, and record the verdict before returning it.
 
-        With `remember` False, nothing is recorded and the thresholds are the same. The strictest budget of a layer and
-        the filters below holds, and each records the verdict.
+        Without `remember`, nothing is recorded, but the same thresholds hold. The strictest budget of a layer and its
+        bases holds, and each of them records the verdict.
         """
         memory_here, below = self._usable, self._memories_below() if model.basis else []
         if memory_here is None and not below:
@@ -155,7 +155,7 @@ class Recorder:
     def record(self, features: Features, label: str, lesson: Lesson, person: str | None) -> CorrectionResult | None:
         """Record a correct label before it is learnt; a document without a remembered verdict is judged first.
 
-        A document that was learnt before has no unbiased score; its verdict was recorded then.
+        Documents that were learnt before are not judged, because their scores would be biased.
         """
         memory_here, below = self._usable, self._memories_below()
         if memory_here is None and not below:
@@ -173,7 +173,7 @@ class Recorder:
             except (StoreError, OSError):
                 if memory.in_force():
                     raise
-                continue  # only a list of verdicts depends on it
+                continue  # without a budget, only the list of verdicts is affected
             result = found if result is None else CorrectionResult(result.alarm or found.alarm, result.documents)
         return result
 
@@ -184,7 +184,7 @@ class Recorder:
 
 
 def _about(memory: Memory, features: Features, person: str | None, views: Sequence[ViewSpec]) -> VerdictDetails:
-    """Return the details that a memory stores with a verdict."""
+    """Return the details to store with a verdict in a memory."""
     if not memory.facts()["details"] or features.document is None:
         return VerdictDetails(person or "")
     from surebayes.filter.verdicts.listing import KEPT_FIELDS, MOST_CONTENT, verdicts_of_other_filters

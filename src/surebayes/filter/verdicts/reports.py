@@ -1,6 +1,6 @@
-"""Recent reports: the labels of each report, and the replaced labels, so that it can be undone exactly.
+"""Recent reports with their labels and the replaced labels, so that a report can be undone exactly.
 
-A report can be taken back for ten minutes, through any process of a server; then its row is deleted.
+A report can be undone for ten minutes, by any process of a server; then its row is deleted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from surebayes.filter.verdicts.memory import Memory
 
 SECONDS = 600.0
-"""For how long a report can be taken back."""
+"""Number of seconds during which a report can be undone."""
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS reports (name TEXT PRIMARY KEY, time REAL NOT NULL, who TEXT NOT NULL, "
     "person TEXT NOT NULL, label TEXT NOT NULL, rows TEXT NOT NULL) WITHOUT ROWID"
@@ -31,9 +31,9 @@ class Before:
     Attributes
     ----------
     number : int
-        The verdict.
+        The number of the verdict.
     label : str or None
-        Its correct label; "" if no one complained, None if it was unknown.
+        Its correct label; "" if it was presumed without a complaint, None if it was unknown.
     """
 
     number: int
@@ -42,18 +42,18 @@ class Before:
 
 @dataclass(frozen=True)
 class Report:
-    """A report that can be taken back.
+    """A report that can be undone.
 
     Attributes
     ----------
     name : str
         Its random name.
     time : float
-        When it was made, in seconds since 1970.
+        Its time, in seconds since 1970.
     label : str
-        The label that it set.
+        The label that the report set.
     before : list of Before
-        The replaced label.
+        The replaced labels.
     """
 
     name: str
@@ -67,7 +67,7 @@ def _is_there(database: Database) -> bool:
 
 
 def keep(memory: Memory, author: str, person: str | None, label: str, before: Sequence[Before]) -> str:
-    """Keep a report; return its name. Expired ones are deleted."""
+    """Store a report and return its name; expired reports are deleted."""
     name, now = os.urandom(12).hex(), time.time()
     rows = json.dumps([[each.number, each.label] for each in before])
     with memory.lock, memory.database.writing():
@@ -80,7 +80,7 @@ def keep(memory: Memory, author: str, person: str | None, label: str, before: Se
 
 
 def latest(memory: Memory, author: str, person: str | None, name: str | None = None) -> Report | None:
-    """Return the latest report of an author, or the one of a name; None if there is none that is recent enough."""
+    """Return the latest report of an author, or the report with a name; None if there is none or it has expired."""
 
     def look(database: Database) -> Report | None:
         if not _is_there(database):

@@ -1,7 +1,7 @@
-"""Pages of remembered verdicts that match a query, each in bounded time however many are remembered.
+"""Paged search in remembered verdicts, in bounded time per page.
 
-A page continues after the last row of the previous one, never after a number of rows. Where no index finds the matches,
-at most `WINDOW` rows are examined; the page then ends early, and says where to continue.
+A page continues after the last row of the previous page instead of skipping a number of rows. Without a suitable index,
+at most `WINDOW` rows are examined; the page then ends early, with the position for the next page.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from surebayes.filter.verdicts.query import Query, WantedText
 
 WINDOW = 15_000
-"""Rows that a page examines at most."""
+"""Maximum number of rows to examine per page."""
 SCATTERED = 3_000
-"""Rows that a page in order of distance to the threshold examines at most: neighbours lie far apart in the file."""
+"""The same maximum for pages in order of distance to the threshold, since these rows are scattered in the file."""
 RARE = 2_000
-"""A word or a person with at most as many verdicts finds them without another index."""
+"""Maximum number of verdicts for which the index of a word or a person is used alone."""
 CATCH_UP = 1_000
-"""Verdicts that a search adds to the index of words before it looks."""
+"""Maximum number of verdicts that a search first adds to the index of words."""
 INDEXES = {
     "in_flight": "verdicts (label, flagged) WHERE truth IS NULL",
     "unasked": "verdicts (time, label) WHERE asked = 0",
@@ -38,7 +38,7 @@ INDEXES = {
     "reviewed": "verdicts (time) WHERE truth IS NOT NULL AND truth != ''",
     "wrong": "verdicts (time) WHERE truth IS NOT NULL AND truth != '' AND truth != label",
 }
-"""Indexes of searches and of counts over time; the first search creates them in a file of an earlier release."""
+"""Indexes for searches and for counts over time; the first search creates missing indexes."""
 _DISTANCE = "abs(score - threshold)"
 _CURSOR = re.compile(r"(-?(?:\d[0-9.e+-]*|inf)):(\d{1,18})", re.ASCII)
 
@@ -52,7 +52,7 @@ class Found:
     verdicts : list of RememberedVerdict
         The results.
     next : str or None
-        Where the next page continues; None at the end.
+        The position of the next page; None at the end.
     """
 
     verdicts: list[RememberedVerdict]
@@ -60,7 +60,7 @@ class Found:
 
 
 def search(memory: Memory, query: Query, limit: int = 50, after: str | None = None) -> Found:
-    """Return a page of results: the latest first, or those nearest to the threshold first where `query.unsure`.
+    """Return a page of results, latest first; with `query.unsure`, nearest to the threshold first.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ def search(memory: Memory, query: Query, limit: int = 50, after: str | None = No
     query : Query
         The conditions.
     limit : int, default=50
-        Results of a page.
+        Maximum number of results.
     after : str, optional
-        `next` of the previous page.
+        The `next` of the previous page.
     """
     start = None if after is None else _cursor(after)
 
@@ -83,14 +83,14 @@ def search(memory: Memory, query: Query, limit: int = 50, after: str | None = No
 
 
 def _prepare(database: Database) -> None:
-    """Create missing indexes; a file that cannot be written is searched without them."""
+    """Create missing indexes; a read-only file is searched without them."""
     if database.is_prepared:
         return
     database.is_prepared = True
     database.connection.create_function("begins_in", 2, _begins_in, deterministic=True)
-    there = {name for (name,) in database.rows("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    existing = {name for (name,) in database.rows("SELECT name FROM sqlite_master WHERE type = 'index'")}
     try:
-        if not there >= set(INDEXES):
+        if not existing >= set(INDEXES):
             with database.writing(flush=False):
                 for name, definition in INDEXES.items():
                     database.run(f"CREATE INDEX IF NOT EXISTS {name} ON {definition}")
@@ -99,14 +99,14 @@ def _prepare(database: Database) -> None:
 
 
 def index(memory: Memory, most: int) -> int:
-    """Add verdicts to the index of words; return how many remain."""
+    """Add verdicts to the index of words; return the number of remaining verdicts."""
     return memory.search(lambda database: _index(database, most))
 
 
 def _index(database: Database, most: int) -> int:
     try:
         return words.catch_up(database, most)
-    except (StoreError, OSError):  # read-only, or other processes write: the verdicts themselves are searched
+    except (StoreError, OSError):  # read-only or locked: search without the index
         return -1
 
 
@@ -116,7 +116,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _begins_in(text: str | None, wanted: str) -> bool:
-    """Whether a text contains another one at the beginning of a word; both in folded case."""
+    """Return whether a text contains `wanted` at the beginning of a word, ignoring case."""
     return text is not None and _pattern(wanted).search(text.casefold()) is not None
 
 
@@ -126,7 +126,7 @@ def _cursor(text: str) -> tuple[float, int]:
         assert match is not None
         return float(match[1]), int(match[2])
     except (AssertionError, ValueError):
-        raise BadInput(f"The place to continue from is not one of this server: {text[:50]!r}. Search again.") from None
+        raise BadInput(f"The position of the next page is invalid: {text[:50]!r}. Search again.") from None
 
 
 class _PagedSearch:
@@ -147,7 +147,7 @@ class _PagedSearch:
     # ---- conditions
 
     def _conditions(self) -> None:
-        """Split the conditions: for the index that the search follows, and for each of its rows."""
+        """Split the conditions into conditions that the index serves and conditions to check on each row."""
         query = self.query
         if self.by_distance:
             self.drivers += ["truth IS NULL", "asked = 1"]
@@ -236,14 +236,14 @@ class _PagedSearch:
         return f"({self.key}, id) <= (?, ?)" if self.by_distance else "(time, id) >= (?, ?)"
 
     def _end_of_window(self, start: tuple[float, int] | None) -> tuple[float, int] | None:
-        """Return the last row that may be examined; None if the index ends before."""
+        """Return the key of the last row to examine; None if there are fewer rows."""
         where, values = self._driven(start)
         query = f"SELECT {self.key}, id FROM verdicts WHERE {where} ORDER BY {self.order} LIMIT 1 OFFSET ?"
         found = self.database.rows(query, (*values, self.window))
         return tuple(found[0]) if found else None
 
     def _driven(self, start: tuple[float, int] | None) -> tuple[str, list[Any]]:
-        """Return the conditions that the index serves, for the rows after `start`, and their values."""
+        """Return the conditions that the index serves, for rows after `start`, with their parameters."""
         where, values = [*self.drivers], [*self.driver_values]
         if start is not None:
             where.append(self._after)
@@ -254,7 +254,7 @@ class _PagedSearch:
         return " AND ".join(where) or "1", values
 
     def _rarest_word(self) -> tuple[str, str] | None:
-        """Return the range of the rarest word of the query, if it is rare and the index covers all verdicts."""
+        """Return the range of the query's rarest word if it is rare and the index is complete; else None."""
         wanted = {word for text in self.query.texts for word in words.words_of(text.text)}
         if not wanted or _index(self.database, CATCH_UP) != 0:
             return None
@@ -267,7 +267,7 @@ class _PagedSearch:
         return ends if fewest <= RARE else None
 
     def _rare_person(self) -> tuple[str] | None:
-        """Return the person of a query in order of distance, if they have few verdicts."""
+        """Return the person of a query in order of distance if they have few verdicts; else None."""
         if not (self.by_distance and self.query.people):
             return None
         person = self.query.people[0]

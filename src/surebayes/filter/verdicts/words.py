@@ -1,8 +1,8 @@
-"""Index of the words in senders and subjects: built by searches, so that a verdict never waits for it.
+"""Index of the words in senders and subjects, which searches update, so that verdicts don't wait for it.
 
-A plain table of (word, number of the verdict). It covers the numbers from `low` up to `high`; verdicts on either side
-are added a few thousand at a time, newest first. A file of an earlier release is covered after its first searches. With
-a verdict, its words are deleted, and overwritten on disk.
+The index is a table of (word, number of the verdict). It covers the numbers from `low` up to `high`; verdicts outside
+of this range are added in batches of a few thousand, newest first. When a verdict is deleted, its words are deleted
+and overwritten on disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from surebayes.filter.verdicts.database import Database
 
 MOST_CHARACTERS = 32
-"""Characters of a word that are indexed."""
+"""Maximum number of characters of a word to index."""
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS words (word TEXT NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (word, id)) WITHOUT ROWID"
 )
@@ -36,12 +36,12 @@ def words_of(text: str | None) -> list[str]:
 
 
 def ends_of(word: str) -> tuple[str, str]:
-    """Return the range of words that begin with a word: from the first, below the second."""
+    """Return the range of words with a prefix, as an inclusive lower and an exclusive upper bound."""
     return word, word + "\U0010ffff"
 
 
 def _covered(database: Database) -> tuple[int, int] | None:
-    """Return the numbers that the index covers: from the first, below the second; None without an index."""
+    """Return the range of numbers that the index covers, excluding the upper bound; None without an index."""
     known = dict(database.rows("SELECT name, value FROM facts WHERE name IN (?, ?)", (_LOW, _HIGH)))
     return (known[_LOW], known[_HIGH]) if len(known) == 2 else None
 
@@ -54,14 +54,14 @@ def _missing(database: Database, covered: tuple[int, int] | None) -> int:
 
 
 def catch_up(database: Database, most: int) -> int:
-    """Add verdicts that the index does not cover yet, the newest first; return how many remain.
+    """Add missing verdicts to the index, newest first; return the number of remaining verdicts.
 
     Parameters
     ----------
     database : Database
-        The memory, writable.
+        The memory, which must be writable.
     most : int
-        How many to add at once.
+        Maximum number of verdicts to add.
     """
     remaining = _missing(database, _covered(database))
     if not remaining and _covered(database) is not None:
@@ -101,9 +101,9 @@ def forget(database: Database, which: str, values: tuple[Any, ...]) -> None:
     database : Database
         The memory.
     which : str
-        A condition on verdicts.
+        An SQL condition on verdicts.
     values : tuple
-        Its values.
+        The parameters of the condition.
     """
     covered = _covered(database)
     if covered is None:
@@ -114,7 +114,7 @@ def forget(database: Database, which: str, values: tuple[Any, ...]) -> None:
 
 
 def add(database: Database, number: int) -> None:
-    """Add the words of a verdict that came from another host, if the index covers its number; in a transaction."""
+    """Add the words of a verdict from another host if the index covers its number; call it in a transaction."""
     covered = _covered(database)
     if covered is not None and covered[0] <= number < covered[1]:
         rows = database.rows("SELECT id, sender, subject FROM verdicts WHERE id = ?", (number,))
