@@ -98,4 +98,4 @@ def test_without_content(place, capsys):
 def test_an_unknown_view_is_named(place, capsys):
     code, out, error = run(capsys, "-m", "site", "--view", "wrods")
     assert (code, out) == (65, "")
-    assert "No view 'wrods'. This filter has 'words and header'." in error
+    assert "no view 'wrods'. This filter has 'words and header'." in error

@@ -99,7 +99,7 @@ def test_counts_are_those_of_the_raw_lessons(pool):
 def test_a_view_that_is_asked_for(pool):
     found = pool.informative_terms(np.int64(3), views=["phrases"])
     assert [row["view"] for row in found["terms"]] == ["phrases"] * 3
-    with pytest.raises(ValueError, match=r"No view 'phrase'\. This filter has 'raw 4', "):
+    with pytest.raises(ValueError, match=r"no view 'phrase'\. This filter has 'raw 4', "):
         pool.informative_terms(views=["phrase"])
     with pytest.raises(ValueError, match="top must be at least 1"):
         pool.informative_terms(0)

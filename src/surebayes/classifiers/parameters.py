@@ -28,18 +28,18 @@ TOP: list[Any] = [None, *COUNT, tuple]
 
 
 def check_weight(estimator: BaseEstimator, weight: Any) -> None:
-    """Reject a product of weights with an unknown factor."""
+    """Raise ValueError for an invalid parameter `weight`."""
     if isinstance(weight, (tuple, list)):
         unknown = [name for name in weight if not isinstance(name, str) or name not in weigh.NAMES]
         if unknown or not weight:
             raise ValueError(
-                f"The 'weight' parameter of {type(estimator).__name__} must be a tuple of names among "
+                f"The 'weight' parameter of {type(estimator).__name__} must be a tuple of names from "
                 f"{', '.join(map(repr, weigh.NAMES))}. Got {weight!r} instead."
             )
 
 
 def check_top(estimator: BaseEstimator, top: Any) -> None:
-    """Reject an invalid pair (number of terms, name of the ranking weight)."""
+    """Raise ValueError for an invalid parameter `top`."""
     names = ("abs", *weigh.UNSUPERVISED, *weigh.SUPERVISED)
     if isinstance(top, tuple) and not (len(top) == 2 and is_count(top[0]) and top[1] in names):
         raise ValueError(
@@ -54,17 +54,17 @@ def top_of(top: Any) -> tuple[int | None, str]:
 
 
 def is_count(value: Any) -> bool:
-    """Whether a value is a positive integer."""
+    """Return whether a value is a positive integer."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value > 0)
 
 
 def check_array_of_priors(prior: Any, n_classes: int, multilabel: bool) -> None:
-    """Reject an array of priors that doesn't match the classes."""
+    """Raise ValueError for an array of priors that is invalid or doesn't match the classes."""
     p = np.asarray(prior, dtype=np.float64)
     below = p < 1 if multilabel else p <= 1  # the complement of a probability below 1e-16 rounds to 1
     if p.shape != (n_classes,) or not ((p > 0) & below).all():
         raise ValueError(
-            f"prior must hold a probability strictly between 0 and 1 for each of {n_classes} classes. Got {prior!r}."
+            f"prior must have a probability strictly between 0 and 1 for each of {n_classes} classes. Got {prior!r}."
         )
     if not multilabel and abs(p.sum() - 1) > 1e-6:
         raise ValueError(f"prior must sum to 1. Got a sum of {p.sum():.6g}.")

@@ -1,7 +1,7 @@
 """The most informative terms of each view, with exact numbers of lessons.
 
-Hashed columns have no names, so the lessons are read again from the journal's content, twice: the first pass counts
-columns and chooses the most informative ones, the second pass counts the terms in them.
+Hashed columns have no names, so that two passes over the journal's content are needed. The first pass counts columns
+and chooses the most informative columns; the second pass counts the terms in these columns.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ HEADER, WORD, BYTES = "header", "word", "bytes"
 """Kinds of terms: header values, words and phrases, byte n-grams."""
 _BATCH = 256
 _MORE = 4
-"""Columns examined for each requested term: several terms may share one."""
+"""Number of columns to examine per requested term, since several terms may share a column."""
 
 
 def informative_terms(
     session: Session, top: int, views: Sequence[str] | None, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """See `Filter.informative_terms`."""
+    """Rank the terms of a filter; see `Filter.informative_terms`."""
     if top < 1:
         raise ValueError(f"top must be at least 1. Got {top}.")
     with session.mutex:
@@ -50,7 +50,7 @@ def informative_terms(
     known = [view.name for view in engine.views]
     unknown = [name for name in views or () if name not in known]
     if unknown:
-        raise BadInput(f"No view {unknown[0]!r}. This filter has {', '.join(map(repr, known))}.")
+        raise BadInput(f"There is no view {unknown[0]!r}. This filter has {', '.join(map(repr, known))}.")
     chosen = [_Cut(view, kind) for view in engine.views if not views or view.name in views for kind in _kinds(view)]
     chosen.sort(key=lambda cut: cut.kind == BYTES)  # words are easier to read
     columns = [Sums.new(cut.view.width, len(names)) for cut in chosen]
@@ -78,7 +78,7 @@ def informative_terms(
 
 
 class _Lessons:
-    """The learnt documents of a journal with their content, read in batches."""
+    """The learnt documents of a journal that have content, in batches."""
 
     def __init__(self, session: Session, names: list[str], progress: Progress | None) -> None:
         self.session, self.progress = session, progress
@@ -87,7 +87,7 @@ class _Lessons:
         self.lessons = [(names.index(label), row) for _, label, row in lessons]
 
     def read(self, what: str) -> Iterator[tuple[IntArray, list[Document]]]:
-        """Yield the classes and the documents of a batch of lessons."""
+        """Yield the classes and the documents of each batch of lessons."""
         for start in range(0, len(self.lessons), _BATCH):
             some = self.lessons[start : start + _BATCH]
             with self.session.mutex:
@@ -100,7 +100,7 @@ class _Lessons:
 
 
 def _information(counts: npt.NDArray[Any], documents: IntArray) -> npt.NDArray[np.float64]:
-    """Return the information in bits of presence about each class: (classes, terms) for counts of that shape."""
+    """Return the information of a term's presence about each class, in bits, in the shape of `counts`."""
     inside = counts.astype(float)
     n_inside = documents.astype(float)[:, None]
     table = Contingency(inside, inside.sum(axis=0) - inside, n_inside, n_inside.sum() - n_inside)
@@ -108,7 +108,7 @@ def _information(counts: npt.NDArray[Any], documents: IntArray) -> npt.NDArray[n
 
 
 def _strongest(entries: bytes, documents: IntArray, most: int) -> npt.NDArray[np.int32]:
-    """Return the columns with the most information about a class, ascending."""
+    """Return the columns with the most information about any class, in ascending order."""
     if not entries:
         return np.zeros(0, np.int32)
     keys, values = np.frombuffer(entries, np.uint32).reshape(-1, 2).T
@@ -121,7 +121,7 @@ def _strongest(entries: bytes, documents: IntArray, most: int) -> npt.NDArray[np
 
 
 class _Cut:
-    """The terms of one kind in a view, and the counted ones."""
+    """The terms of one kind in a view, with counts of the wanted terms."""
 
     def __init__(self, view: ViewSpec, kind: str) -> None:
         self.view, self.kind = view.replace(tokens=False), kind
@@ -136,14 +136,14 @@ class _Cut:
         return Rows(ints([0, *accumulate(map(len, listed))]), np.concatenate(listed).astype(np.int32))
 
     def terms(self, document: Document) -> tuple[list[bytes], npt.NDArray[np.int32]]:
-        """Return every occurrence of a term in a document, with its column."""
+        """Return all occurrences of terms in a document, with their columns."""
         if self.kind != HEADER:
             return terms_of(self.view, document)
         columns = np.frombuffer(document.header_columns(self.view.width), np.int32)
         return [token.encode("utf-8", "surrogatepass") for token in document.tokens], columns
 
     def count(self, batch: list[Document], codes: IntArray, classes: int) -> None:
-        """Count the documents with each term of the wanted columns, by class."""
+        """Count documents by class for each term in the wanted columns."""
         rows = self.rows(batch)
         before = np.concatenate([[0], np.cumsum(np.isin(np.frombuffer(rows.columns, np.int32), self.wanted))])
         ends = np.frombuffer(rows.indptr, np.int64)
@@ -155,7 +155,7 @@ class _Cut:
                 self.counts[term][codes[d]] += 1
 
     def ranked(self, documents: IntArray, names: list[str]) -> list[dict[str, Any]]:
-        """Return the counted terms, the most informative first."""
+        """Return the counted terms, most informative first."""
         if not self.counts:
             return []
         counts = np.array(list(self.counts.values())).T

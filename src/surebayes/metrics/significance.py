@@ -26,12 +26,12 @@ class Interval(NamedTuple):
 
 
 def rate_interval(successes: int, trials: int, confidence: float = 0.95) -> Interval:
-    """Clopper & Pearson's exact interval for a rate: its coverage is at least the stated confidence.
+    """Return Clopper & Pearson's exact interval for a rate, with at least the stated confidence.
 
     Parameters
     ----------
     successes, trials : int
-        Integers, 0 <= successes <= trials and trials >= 1.
+        Integers with 0 <= successes <= trials and trials >= 1.
     confidence : float, default=0.95
         In (0, 1).
 
@@ -60,7 +60,7 @@ def rate_interval(successes: int, trials: int, confidence: float = 0.95) -> Inte
 
 
 class TTest(NamedTuple):
-    """Statistic and two-sided p-value.
+    """The statistic and two-sided p-value of a t-test.
 
     Examples
     --------
@@ -73,17 +73,17 @@ class TTest(NamedTuple):
 
 
 def corrected_resampled_ttest(a: ArrayLike, b: ArrayLike, n_train: int, n_test: int) -> TTest:
-    """Nadeau & Bengio's t-test of two classifiers measured on the same random train/test splits.
+    """Apply Nadeau & Bengio's t-test to two classifiers measured on the same random splits.
 
-    Training sets of random splits overlap, so the plain paired t-test is overconfident; its variance is multiplied by
-    (1/k + n_test/n_train) instead of 1/k. Frank & Bouckaert use it for their tables.
+    Because the training sets of random splits overlap, the plain paired t-test is overconfident. This test multiplies
+    the variance by (1/k + n_test/n_train) instead of 1/k. Frank & Bouckaert use it for their tables.
 
     Parameters
     ----------
     a, b : array-like of shape (k,)
-        Results of the two classifiers, split by split; k >= 2.
+        Results of the two classifiers on each split; k >= 2.
     n_train, n_test : int
-        Rows in each training set and in each test set.
+        Numbers of rows in each training set and in each test set.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def corrected_resampled_ttest(a: ArrayLike, b: ArrayLike, n_train: int, n_test: 
     """
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if first.shape != second.shape or first.ndim != 1 or first.size < 2:
-        raise ValueError(f"a and b must be vectors of one length >= 2. Got shapes {first.shape}, {second.shape}.")
+        raise ValueError(f"a and b must be vectors of equal length >= 2. Got shapes {first.shape}, {second.shape}.")
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
         raise ValueError("a and b must be finite numbers. Got NaN or infinity.")
     if not (n_train > 0 and n_test > 0):
@@ -118,16 +118,16 @@ def corrected_resampled_ttest(a: ArrayLike, b: ArrayLike, n_train: int, n_test: 
 
 
 def sign_test(wins: int, losses: int, *, method: str = "exact") -> float:
-    """Two-sided sign test of the hypothesis that wins and losses are equally likely; draws are ignored.
+    """Return the p-value of the two-sided sign test that wins and losses are equally likely; draws are ignored.
 
     Parameters
     ----------
     wins, losses : int
         Non-negative integers.
     method : {"exact", "normal", "printed"}, default="exact"
-        "exact": the binomial distribution. "normal": the normal approximation with continuity correction. "printed":
-        the same with the tail by Abramowitz & Stegun's polynomial 26.2.17, as in older statistics packages; it
-        reproduces Frank & Bouckaert's 4.64e-8 for 81/24.
+        "exact" uses the binomial distribution, "normal" the normal approximation with continuity correction. "printed"
+        is the same with Abramowitz & Stegun's polynomial 26.2.17 for the tail, as in older statistics packages; it
+        reproduces the value printed by Frank & Bouckaert, 4.64e-8 for 81/24.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def sign_test(wins: int, losses: int, *, method: str = "exact") -> float:
     2.08e-08 4.63e-08 4.64e-08
     """
     if wins != int(wins) or losses != int(losses) or wins < 0 or losses < 0:
-        raise ValueError(f"wins and losses must be integers, not negative. Got {wins!r} and {losses!r}.")
+        raise ValueError(f"wins and losses must be non-negative integers. Got {wins!r} and {losses!r}.")
     from scipy import special
 
     fewer, total = min(wins, losses), wins + losses
@@ -155,7 +155,7 @@ def sign_test(wins: int, losses: int, *, method: str = "exact") -> float:
 
 
 def _polynomial_tail(z: float) -> float:
-    """Abramowitz & Stegun 26.2.17: the upper tail of the normal distribution, to an absolute error of 7.5e-8."""
+    """Return the upper tail of the normal distribution by Abramowitz & Stegun 26.2.17, with an error below 7.5e-8."""
     t = 1 / (1 + 0.2316419 * z)
     powers = (0.319381530, -0.356563782, 1.781477937, -1.821255978, 1.330274429)
     return math.exp(-z * z / 2) / math.sqrt(2 * math.pi) * sum(b * t ** (i + 1) for i, b in enumerate(powers))

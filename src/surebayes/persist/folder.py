@@ -1,10 +1,10 @@
-"""A folder of arrays and a manifest with their checksums: written atomically, checked before use.
+"""Atomic writes and checked reads of a folder with array files and a manifest of their checksums.
 
-Array files get unique names and are flushed to disk; then the manifest is renamed over the old one and the folder is
-flushed. A reader sees the old model or the new one, even after a power failure.
+Array files get unique names and are flushed to disk; then the new manifest replaces the old one, and the folder is
+flushed. Readers see either the old model or the new one, even after a power failure.
 
-Several users may share a folder: a file takes the folder's group and permissions, whatever the umask of the writing
-process. Readers hold a file's bytes, not a mapping, so that overwriting it harms no reader.
+Several users may share a folder, so files get the folder's group and permissions, regardless of the umask. Readers copy
+a file's bytes instead of mapping it, so that overwriting the file doesn't affect them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a named pipe would wait for i
 
 
 def write_arrays(folder: str, stem: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Write arrays as one safetensors file, flushed; return its entry for the manifest."""
+    """Write and flush arrays as a safetensors file; return its entry for the manifest."""
     import numpy as np
     from safetensors.numpy import save
 
@@ -50,11 +50,11 @@ def write_arrays(folder: str, stem: str, arrays: dict[str, np.ndarray]) -> dict[
 
 
 _quick_sha256: Any = None
-"""Python's own SHA-256, once it has been looked for."""
+"""SHA-256 from Python's built-in module, if it was found."""
 
 
 def _sha256(size: int) -> Any:
-    """Return a hasher for `size` bytes: hashlib loads OpenSSL in 5 ms; below a megabyte Python's own is faster."""
+    """Return a hasher; below a megabyte, Python's built-in one is faster than loading OpenSSL, which takes 5 ms."""
     global _quick_sha256
     if size < _QUICKLY_HASHED and _quick_sha256 is None:
         for module in ("_sha256", "_sha2"):  # in Python 3.11, and later
@@ -71,7 +71,7 @@ def _sha256(size: int) -> Any:
 
 
 def write_file(folder: str, stem: str, ending: str, *parts: Any) -> dict[str, Any]:
-    """Write a file, given in parts, under a name from its hash, flushed; return its entry for the manifest."""
+    """Write and flush a file under a name with its hash; return its entry for the manifest."""
     size = sum(memoryview(part).nbytes for part in parts)
     digest = _sha256(size)
     finish = _begin(lambda: _update(digest, parts)) if size >= _SLOWLY_WRITTEN else None
@@ -111,7 +111,7 @@ def _begin(work: Callable[[], None]) -> Callable[[], None]:
 
 
 def size_of(folder: str) -> int:
-    """Return the total bytes of a folder's files; 0 for a missing folder, or for a file removed in the meantime."""
+    """Return the total size of a folder's files in bytes; 0 for a missing folder."""
     size = 0
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
@@ -174,7 +174,7 @@ def adopt(file: int, folder: str) -> None:
 
 
 def make_private(path: str) -> bool:
-    """Create a private folder, whatever the umask; return whether it was created.
+    """Create a private folder, regardless of the umask; return whether it was created.
 
     An existing folder becomes private, too. Its group keeps access only if the set-group-ID bit shows that it is meant
     to be shared; group permissions alone may come from the umask. A new folder inside a shared one is shared with that
@@ -182,34 +182,34 @@ def make_private(path: str) -> bool:
     """
     above = os.path.dirname(os.path.abspath(path))
     os.makedirs(above, exist_ok=True)
-    made = True
+    is_new = True
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
         if not os.path.isdir(path):
             raise
-        made = False
+        is_new = False
     now = stat.S_IMODE(os.stat(path).st_mode)
     wanted = now & ~0o007 | 0o700
-    if made and now & stat.S_ISGID:
+    if is_new and now & stat.S_ISGID:
         wanted |= os.stat(above).st_mode & 0o070
     elif not now & stat.S_ISGID:
         wanted &= ~0o070
     if wanted != now:
         with contextlib.suppress(PermissionError):  # another user's folder: only that user may change it
             os.chmod(path, wanted)
-    return made
+    return is_new
 
 
 def share(folder: str, group: str | None) -> None:
-    """Give a group's members read and write access to a folder and its files; None: the owner alone.
+    """Give the members of a group read and write access to a folder and its files; with None, only the owner.
 
     Raises
     ------
     ValueError
-        If there is no such group.
+        If the group doesn't exist.
     PermissionError
-        If the folder isn't this user's, or the user is no member of the group.
+        If the user isn't the owner of the folder or a member of the group.
     """
     if group is None:
         os.chmod(folder, 0o700)
@@ -229,7 +229,7 @@ def _number_of(group: str) -> int:
 
 
 def is_open_to_all(folder: str) -> bool:
-    """Whether users who are neither the owner nor of the group may read a folder, or a file in it."""
+    """Return whether all users may read a folder and a file in it."""
     if not os.stat(folder).st_mode & 0o005:
         return False
     with os.scandir(folder) as entries:
@@ -253,7 +253,7 @@ def adopt_named(folder: str, *names: str) -> None:
 
 
 def _pieces(part: Any) -> Iterator[memoryview]:
-    """Split a buffer: pieces stay in the cache from hashing to writing, and 30 MB at once take ten times as long."""
+    """Yield pieces of a buffer that stay in the cache from hashing to writing, which is ten times faster for 30 MB."""
     whole = memoryview(part).cast("B")
     for start in range(0, len(whole), _PIECE):
         yield whole[start : start + _PIECE]
@@ -276,7 +276,7 @@ def flush_folder(folder: str) -> None:
 
 
 def checked_entry(entry: Any) -> tuple[str, int, str]:
-    """Return file name, size and digest of a manifest's entry; BadModel if invalid or outside the folder."""
+    """Return the file name, size and digest of a manifest's entry; raise BadModel if it is invalid."""
     try:
         name, size, digest = entry["file"], entry["size"], entry["sha256"]
     except (TypeError, KeyError):
@@ -293,9 +293,9 @@ def checked_entry(entry: Any) -> tuple[str, int, str]:
 
 
 def read_file(folder: str, entry: Any) -> bytearray:
-    """Read a file of the manifest; BadModel if its size or SHA-256 differs.
+    """Read a file of the manifest; raise BadModel if its size or SHA-256 differs.
 
-    The returned bytes are the verified bytes, even if the file changes afterwards.
+    The result is exactly the verified bytes, even if the file changes afterwards.
     """
     size, content, at = checked_entry(entry)[1], bytearray(), 0
     for piece in _checked(folder, entry):
@@ -307,13 +307,13 @@ def read_file(folder: str, entry: Any) -> bytearray:
 
 
 def check_file(folder: str, entry: Any) -> None:
-    """Check a file of the manifest by its size and SHA-256; BadModel if they differ."""
+    """Check the size and SHA-256 of a file of the manifest; raise BadModel if they differ."""
     for _ in _checked(folder, entry):
         pass
 
 
 def _checked(folder: str, entry: Any) -> Iterator[bytes]:
-    """Yield a file in pieces; BadModel at the end if size or SHA-256 differs from the manifest."""
+    """Yield a file in pieces; raise BadModel if its size or, at the end, its SHA-256 differs from the manifest."""
     name, size, expected = checked_entry(entry)
     where, digest, left = os.path.join(folder, name), _sha256(size), size
     try:
@@ -369,7 +369,7 @@ def _arrays(content: bytearray, where: str) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def remove_others(folder: str, keep: Iterable[str]) -> None:
-    """Remove array files that the manifest no longer names, and leftovers of interrupted writers."""
+    """Remove array files that aren't in the manifest any more, and temporary files of interrupted writers."""
     wanted = {NAME, *keep}
     for name in os.listdir(folder):
         if name not in wanted and (name.endswith(_ENDINGS) or name.startswith(_TEMPORARY)):
@@ -379,10 +379,10 @@ def remove_others(folder: str, keep: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def locked(folder: str, wait: float = 10.0, shared: bool = False) -> Iterator[None]:
-    """Hold the folder's lock: one writer at a time, across processes; the lock ends with its process.
+    """Hold the folder's lock, which excludes writers in other processes; it is released when its process ends.
 
-    The lock is fair: first come, first served. Busy is raised if one writer holds it for `wait` seconds; while the lock
-    changes hands, waiting continues.
+    The lock is granted in the order of arrival. Busy is raised if one writer holds it for `wait` seconds; while it
+    passes between writers, waiting continues.
     """
     import fcntl
 
@@ -423,9 +423,9 @@ _LAYOUT = "@hhqqi"  # type, whence, start, size, process
 
 
 def _take_ticket(handle: int) -> int:
-    """Lock a byte of the lock file at the offset of the current time, and return the offset; 0 without support.
+    """Lock a byte of the lock file at the offset of the current time; return the offset, or 0 without support.
 
-    The byte's lock ends with the process, so a killed one blocks no other process.
+    The byte's lock is released when the process ends, so that a killed process doesn't block any other process.
     """
     if not _TICKETS:
         return 0
@@ -457,7 +457,7 @@ def _first_ahead(handle: int, ticket: int) -> int:
 
 
 def _is_there(handle: int, folder: str) -> bool:
-    """Whether an open lock file is still the one in the folder."""
+    """Return whether an open lock file is still the file in the folder."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(os.path.join(folder, "lock")))
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Leftovers of killed processes: temporary files and folders, recognised by their missing locks.
+"""Removal of temporary files and folders that killed processes left behind.
 
-A process holds a lock on a temporary file or folder until it is renamed; the lock ends with the process. The next
-process that works there removes those without a lock.
+A process locks a temporary file or folder until it is renamed; the lock is released when the process ends. The next
+process that uses the folder removes temporary files and folders without a lock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Explanation of a pool's score: each view's share, split over terms or over the characters that n-grams cover.
-
-Also the firmness of a verdict: the number of contrary lessons that would change it.
-"""
+"""Explanations of a pool's score by view, and by term or character, and the difficulty of reversing a verdict."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from surebayes.pool.weights import PoolWeights
 FloatArray = npt.NDArray[np.float64]
 
 MOST_COPIES = 10**6
-"""Number of copies of a document after which a verdict counts as irreversible."""
+"""Maximum number of copies of a document; a verdict that needs more counts as irreversible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +34,17 @@ class ViewShare:
     name : str
         The view's name.
     share : float
-        The total contribution of its experts: sum(contributions) + rest, or sum(characters) + rest.
+        The total contribution of its experts, which is sum(contributions) + rest, or sum(characters) + rest.
     terms : list of str
-        Words, phrases and header tokens, the strongest first; empty for views of byte n-grams.
+        Words, phrases and header tokens, strongest first; empty for views of byte n-grams.
     contributions : float array
         The contribution of each term.
     text : str or None
-        For byte n-grams, the text they read.
+        The text of a view of byte n-grams.
     characters : float array or None
         The contribution of each character of `text`.
     rest : float
-        The contribution of all that isn't listed.
+        The contribution of all terms or characters that aren't listed.
     """
 
     name: str
@@ -69,7 +66,7 @@ class ViewShare:
         return [(int(edges[i]), int(edges[i + 1]), float(sums[i])) for i in order if sums[i] != 0]
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
-        """Return JSON values: at most `top` terms and spans, with the remainder in `rest`."""
+        """Return JSON values, with at most `top` terms and spans; `rest` includes the remaining terms."""
         text = self.text or ""
         return {
             "view": self.name,
@@ -85,7 +82,7 @@ class ViewShare:
         }
 
     def highlighted(self) -> Any:
-        """Return the text for `rich`: red for the positive class, green for the negative, bold if strong."""
+        """Return the text for `rich`: red for the positive class, green for the negative class, strong in bold."""
         from rich.text import Text
 
         shown = Text(self.text or "")
@@ -106,7 +103,7 @@ class PoolExplanation:
     Attributes
     ----------
     views : list of ViewShare
-        Strongest first.
+        The contributions of the views, strongest first.
     bias : float
         The part of the score that doesn't depend on the document.
     score : float
@@ -118,7 +115,7 @@ class PoolExplanation:
     score: float
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
-        """Return JSON values: the bias and each view, with at most `top` terms and spans of each.
+        """Return JSON values: the bias, and the views with at most `top` terms and spans each.
 
         Examples
         --------
@@ -143,14 +140,14 @@ Explained: TypeAlias = PoolExplanation | list[PoolExplanation]
 
 
 def explanation_of(explained: Explained, classes: Sequence[str], label: str) -> PoolExplanation:
-    """Return the explanation for a label; without one, that of the first class."""
+    """Return the explanation for a label, or for the first class if the label is unknown."""
     if isinstance(explained, PoolExplanation):
         return explained
     return explained[classes.index(label) if label in classes else 0]
 
 
 def _shown(view: ViewShare) -> str:
-    """Render a view for a notebook: coloured text, or terms with bars."""
+    """Render a view for a notebook, as coloured text or as terms with bars."""
     from surebayes.notebook import html
 
     title = html.sentence(f"{view.name}: {view.share:+.2f}", soft=True)
@@ -169,7 +166,7 @@ def explain(engine: Engine, document: Document, k: int, top: int | None = None) 
         parts = [_ExpertShare(engine.weights, k, first + e, scales[first + e]) for e in range(len(view.experts))]
         first += len(view.experts)
         if silent:
-            constant = sum(part.counts_as(0.0) for part in parts)
+            constant = sum(part.contribution(0.0) for part in parts)
         else:
             each, constant = _column_shares(engine, v, rows, k, parts)
         shares.append(_view_share(view, document, _columns(rows), each, top))
@@ -178,25 +175,25 @@ def explain(engine: Engine, document: Document, k: int, top: int | None = None) 
 
 
 class _ExpertShare:
-    """An expert's contribution to the pool's score of a contrast: weight times influence times bounded opinion."""
+    """An expert's contribution to the pool's score of a contrast: weight * influence * bounded opinion."""
 
     def __init__(self, weights: PoolWeights, k: int, e: int, influence: float) -> None:
         self.weight, self.weights, self.place = weights.of_contrast(k)[e] * influence, weights, (k, e)
 
-    def counts_as(self, opinion: float) -> float:
+    def contribution(self, opinion: float) -> float:
         """Return the contribution of an opinion to the score."""
         return self.weight * self.weights.bounded(*self.place, opinion)
 
     def share(self, opinion: float, without: float) -> float:
         """Return the contribution per unit of an opinion, given the opinion `without` any terms.
 
-        Terms share the total in proportion: with bounds, this is a chord of the curve.
+        With bounds, this is the slope of a chord, so that terms share the total in proportion.
         """
         if self.weights.bounds is None:
             return self.weight
         if opinion == without:
             return 0.0
-        return (self.counts_as(opinion) - self.counts_as(without)) / (opinion - without)
+        return (self.contribution(opinion) - self.contribution(without)) / (opinion - without)
 
 
 def in_order(shares: list[ViewShare], bias: float) -> PoolExplanation:
@@ -212,7 +209,7 @@ def _columns(rows: Rows) -> npt.NDArray[np.int32]:
 def _column_shares(
     engine: Engine, v: int, rows: Rows, k: int, parts: Sequence[_ExpertShare]
 ) -> tuple[FloatArray, float]:
-    """Return the contribution of each column of one document, and of the experts without any columns."""
+    """Return the contribution of each column of a document, and the constant contribution of the experts."""
     columns, sums, c = _columns(rows).tolist(), engine.sums[v], engine.contrasts[k]
     total, constant = np.zeros(len(columns)), 0.0
     counts = reference.counts_of(sums, columns)
@@ -230,12 +227,12 @@ def _column_shares(
             each = np.array([row[k] for row in of_columns], float).reshape(-1) / length
             without = expert.intercepts[k]
         total += part.share(without + float(each.sum()), without) * each
-        constant += part.counts_as(without)
+        constant += part.contribution(without)
     return total, constant
 
 
 def terms_of(view: ViewSpec, document: Document) -> tuple[list[bytes], npt.NDArray[np.int32]]:
-    """Return every occurrence of a term in a document, in order, with its column."""
+    """Return all occurrences of terms in a document, in order, with their columns."""
     terms: list[bytes] = list(analyzer_of(view, text_reference).tokens(read_by(view, document)))
     if view.tokens:
         terms += [token.encode("utf-8", "replace") for token in document.tokens]
@@ -263,7 +260,7 @@ def _view_share(
 
 
 def _on_characters(view: ViewSpec, document: Document, each: FloatArray) -> tuple[str, FloatArray]:
-    """Distribute the shares of byte n-grams over the characters they cover."""
+    """Distribute the contributions of byte n-grams over their characters."""
     source = getattr(document, view.part)[: view.max_bytes]
     text = source.decode("latin-1") if isinstance(source, bytes) else source
     raw = source if isinstance(source, bytes) else source.encode("utf-8", "surrogatepass")
@@ -299,16 +296,15 @@ def reasons(engine: Engine, document: Document, k: int, top: int = 10) -> list[t
 
 
 def reversal(
-    engine: Engine, rows: list[Rows], as_class: int, turned: Callable[[Numbers], bool], times: int = 1
+    engine: Engine, rows: list[Rows], as_class: int, is_reversed: Callable[[Numbers], bool], times: int = 1
 ) -> float:
-    """Return how many copies of a document would have to be learnt as a class until `turned(scores)`; inf if never.
+    """Return the number of lessons of a document as a class until `is_reversed(scores)`; inf if there is none.
 
-    Scores are computed with this many added copies of the document, `times` per lesson; weights and second stages stay
-    fixed.
+    Each lesson adds `times` copies of the document to the counts; weights and second stages stay fixed.
     """
 
     def at(copies: int) -> bool:
-        return turned(engine.weighed(engine.opinions(rows, None, as_class, copies * times)))
+        return is_reversed(engine.weighed(engine.opinions(rows, None, as_class, copies * times)))
 
     high = 1
     while not at(high):
