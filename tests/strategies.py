@@ -224,6 +224,8 @@ covered_views = st.lists(
     max_size=4,
 )
 """Views: the share of known terms, and the opinion, bound, usual share and portion of each expert."""
+influenced_experts = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)), max_size=6)
+"""Usual share, portion, and share of known terms of each expert; a usual share of 0 is outside the pool."""
 
 
 # ---------------------------------------------------------------------- promises

@@ -1,16 +1,13 @@
 """Weights of a pool: the functions on plain numbers equal their references, which the kernel equals."""
 
 from hypothesis import given
-from hypothesis import strategies as st
 
+from strategies import influenced_experts
 from surebayes.kernels.reference import pool as reference
 from surebayes.pool import weights
 
-shares = st.floats(0, 1)
-experts = st.lists(st.tuples(shares, shares, shares), max_size=6)
 
-
-@given(experts)
+@given(influenced_experts)
 def test_influences_are_those_of_the_reference(experts):
     """Usual share, portion and share of each expert; a usual share of 0 is that of an expert outside the pool."""
     limits = [(0.0, 1.0, usual, portion) for usual, portion, _ in experts]
