@@ -283,7 +283,7 @@ def test_a_filter_that_can_not_be_trained_there(client, tmp_path, mailboxes):
         pytest.raises(PartFailed, match="part 0 could not be read: OSError: the share was away"),
     ):
         mine.train([(b"a", "ham")], spread=lambda cut, items: cluster.DaskSpread(client)(away, items))
-    with mock.patch.object(sb, "__version__", "0.0.1"), pytest.raises(BadInput, match=r"install surebayes 0.0.1 there"):
+    with mock.patch.object(sb, "__version__", "0.0.1"), pytest.raises(BadInput, match=r"Install surebayes 0.0.1 there"):
         cluster.DaskSpread(client)
 
 
