@@ -1,4 +1,4 @@
-"""Filters of several hosts on a PostgreSQL of this machine: from a lesson on one to its effect on another, and joining.
+"""Filters of several hosts: from a lesson on one to its effect on another, and the time until a new one is ready.
 
 `python benchmarks/many_hosts.py latency --rate 100 --seconds 20` teaches on host A at a steady rate, and records when
 host B, which follows, has each row in its model. `python benchmarks/many_hosts.py judging` compares the CPU time of a
@@ -8,7 +8,10 @@ new host from nothing to its first verdict.
 `python benchmarks/many_hosts.py persons --persons 10000` writes the journals of so many personal layers with 20 lessons
 each, and measures the database, a lesson, its effect on another host, that host's memory, and its connections.
 
-Needs PostgreSQL (`apt-get install postgresql`); the server is started in a separate folder, with fsync.
+These need PostgreSQL (`apt-get install postgresql`); the server is started in a separate folder, with fsync.
+
+`python benchmarks/many_hosts.py ship --rate 100 --seconds 20` does the same as `latency` for a copy that follows a
+shipped journal, without and with `--ship-sync`, and then compares the time of a lesson with that on a filter alone.
 """
 
 import argparse
@@ -25,7 +28,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import surebayes as sb
 from postgres import Server
-from surebayes.filter import hosts
+from surebayes.filter import hosts, shipping
 from surebayes.synthetic import mail_stream
 
 THREADS = 4
@@ -62,7 +65,13 @@ def latency(server: Server, folder: str, rate: float, seconds: float) -> None:
         made.train(mails[:200])
     hosts.share(f"{folder}/a", url)
     hosts.join(f"{folder}/b", url)
+    timed(folder, mails, rate)
+
+
+def timed(folder: str, mails: list[tuple[bytes, str]], rate: float) -> None:
+    """Teach the filter `a` all but 200 messages at a rate, and print the delays until `b` has them."""
     with sb.Filter.open(f"{folder}/a") as mine:
+        mine.follow()
         first = mine._session.reading().last()
         last = first + len(mails) - 200
         other = subprocess.Popen(
@@ -125,6 +134,34 @@ def judging(server: Server, folder: str, rounds: int, rate: float, remember: boo
     print(f"a verdict with a shared journal: {ratio:.3f} of the CPU time with one in the folder; median "
           f"{1000 * waits['a'][0]:.2f} ms (alone {1000 * waits['alone'][0]:.2f}), p99 {1000 * waits['a'][1]:.2f} ms "
           f"(alone {1000 * waits['alone'][1]:.2f})")  # fmt: skip
+
+
+def ship(folder: str, rate: float, seconds: float) -> None:
+    """Delays until a copy has a lesson, and the time of a lesson, shipped and not."""
+    mails = [(mail.raw, mail.label) for mail in mail_stream(int(rate * seconds) + 200, seed=3)]
+    with sb.Filter.create(f"{folder}/alone", **SMALL) as made:
+        made.train(mails[:200])
+    for name in ("each second", "each lesson"):
+        place = f"{folder}/{name.replace(' ', '-')}"
+        os.makedirs(f"{place}/to")
+        shutil.copytree(f"{folder}/alone", f"{place}/a")
+        shipping.begin(f"{place}/a", f"{place}/to", sync=name == "each lesson")
+        shipping.start(f"{place}/b", f"{place}/to")
+        print(f"shipped {name}: ", end="", flush=True)
+        timed(place, mails, rate)
+    clock: dict[str, list[float]] = {"alone": [], "each-second/a": [], "each-lesson/a": []}
+    processor: dict[str, list[float]] = {name: [] for name in clock}
+    filters = {name: sb.Filter.open(f"{folder}/{name}") for name in clock}
+    for mail in mail_stream(300, seed=5):
+        for name, one in filters.items():
+            asked, used = time.perf_counter(), time.process_time()
+            one.teach(mail.raw, mail.label)
+            clock[name].append(time.perf_counter() - asked)
+            processor[name].append(time.process_time() - used)
+    for name, one in filters.items():
+        one.close()
+        print(f"a lesson, {name.partition('/')[0]}: median {1000 * statistics.median(clock[name]):.2f} ms, "
+              f"{1000 * statistics.median(processor[name]):.2f} ms of CPU time")  # fmt: skip
 
 
 def join(server: Server, folder: str, rows: int) -> None:
@@ -266,7 +303,7 @@ def persons(server: Server, folder: str, people: int, lessons: int) -> None:
 def main() -> None:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["latency", "judging", "join", "persons"])
+    parser.add_argument("what", choices=["latency", "judging", "join", "persons", "ship"])
     parser.add_argument("--rate", type=float, default=100.0, help="lessons a second")
     parser.add_argument("--seconds", type=float, default=20.0, help="seconds of lessons")
     parser.add_argument("--rounds", type=int, default=15, help="rounds of `judging`")
@@ -275,7 +312,14 @@ def main() -> None:
     parser.add_argument("--persons", type=int, default=10_000, help="people of `persons`")
     parser.add_argument("--lessons", type=int, default=20, help="lessons of each person")
     wanted = parser.parse_args()
-    server, folder = Server(fsync="on"), tempfile.mkdtemp(prefix="many-hosts-")
+    folder = tempfile.mkdtemp(prefix="many-hosts-")
+    if wanted.what == "ship":
+        try:
+            ship(folder, wanted.rate, wanted.seconds)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return
+    server = Server(fsync="on")
     try:
         if wanted.what == "latency":
             latency(server, folder, wanted.rate, wanted.seconds)

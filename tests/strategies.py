@@ -16,6 +16,16 @@ arrays = npst.arrays(
     st.sampled_from([np.float64, np.int32, np.bool_, "U3", "M8[s]", [("a", "i1"), ("b", "f8")]]),
     npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3),
 )
+int64s = st.integers(-(2**63), 2**63 - 1)
+some_text = st.text(st.characters(exclude_categories=()), max_size=8)  # lone surrogates, too
+journal_rows = st.lists(
+    st.tuples(
+        int64s, some_text, st.none() | some_text, st.none() | some_text, st.none() | int64s,
+        st.floats(allow_nan=False), st.none() | some_text, int64s, int64s, st.none() | int64s,
+        st.none() | st.binary(max_size=8), st.none() | int64s, st.binary(max_size=20),
+    ),
+    min_size=1, max_size=5,
+)  # fmt: skip
 
 
 @st.composite

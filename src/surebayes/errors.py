@@ -7,9 +7,11 @@
     │   ├── NoModel               the folder has no model                  (also FileNotFoundError)
     │   ├── BadModel              damaged, truncated or not a model        (also ValueError)
     │   ├── NewerModel            a later release wrote it                 (also ValueError)
-    │   └── Busy                  another process is writing to it
-    │       └── JournalAway       the database of a shared journal can't be reached
-    │           └── JournalFull   it can't write (also OSError)
+    │   ├── Busy                  another process is writing to it
+    │   │   ├── JournalAway       the database of a shared journal can't be reached
+    │   │   │   └── JournalFull   it can't write (also OSError)
+    │   │   └── NotShipped        the folder of a shipped journal can't be used now
+    │   └── ReadOnlyFilter        a copy that follows, or a source that was replaced
     ├── BadInput                  a document or table that can't be used   (also ValueError)
     │   └── MissingText           a document without a text among many
     ├── NoInput                   a missing file or folder        (also FileNotFoundError)
@@ -34,7 +36,8 @@ from surebayes._store_errors import BadModel, Busy, NewerModel, NoModel, StoreEr
 __all__ = [
     "EXIT_CODES", "BadConfig", "BadInput", "BadModel", "Busy", "CorpusMissing", "JournalAway", "JournalFull",
     "MalformedCorpus", "MissingText", "NewerModel",
-    "NoInput", "NoModel", "NotEnoughNegatives", "NotEnoughPositives", "PartFailed", "QuotaReached", "StoreError",
+    "NoInput", "NoModel", "NotEnoughNegatives", "NotEnoughPositives", "NotShipped", "PartFailed", "QuotaReached",
+    "ReadOnlyFilter", "StoreError",
     "SurebayesError", "TooFewDocuments", "UnknownCorpus", "exit_code", "http_status", "smallest_rate",
 ]  # fmt: skip
 
@@ -45,6 +48,14 @@ class JournalAway(Busy):
 
 class JournalFull(JournalAway, OSError):
     """The database of a shared journal has no room."""
+
+
+class NotShipped(Busy):
+    """The folder or URL of a shipped journal can't be read or written now, or has incomplete files."""
+
+
+class ReadOnlyFilter(StoreError):
+    """A filter that may not learn: a copy that follows another one, or a source that a promoted copy has replaced."""
 
 
 class BadInput(SurebayesError, ValueError):
@@ -237,7 +248,7 @@ EXIT_CODES = {
     73: "something already exists where the command would write",
     74: "reading or writing failed: no space left, a disk error",
     75: "try again: another process is writing to the filter",
-    77: "permission denied, or a quota is used up",
+    77: "permission denied, a copy that only follows, or a quota is used up",
     78: "a setting that doesn't exist or has an impossible value",
     130: "interrupted (Ctrl-C)",
     141: "the program reading the output has ended",
@@ -251,6 +262,7 @@ _MEANING: dict[type[BaseException], tuple[int, int]] = {
     NoModel: (66, 404),
     BadModel: (65, 500),
     NewerModel: (65, 503),
+    ReadOnlyFilter: (77, 403),
     StoreError: (74, 500),
     BadInput: (65, 422),
     NoInput: (66, 404),

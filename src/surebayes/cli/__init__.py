@@ -57,6 +57,7 @@ commands.commands = Lazily(
     backup="export import=import_ dump restore completion",
     serve="serve",
     hosts="migrate join sync",
+    shipping="ship follow",
     demo="demo",
     **{"research.compare": "compare", "research.corpora": "corpora", "research.reproduce": "reproduce"},
 )

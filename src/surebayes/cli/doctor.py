@@ -304,6 +304,7 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Finding]
     checks.append(lessons)
     if "shared" in status:
         checks += [_shared(model, status["shared"]), *_hosts(model)]
+    checks += _shipped(model, status)
     if unweighed:
         cut_short = (
             f"{unweighed:,} documents were learnt by a training that stopped before it fitted the weights of experts"
@@ -335,6 +336,20 @@ def _shared(model: str, shared: Mapping[str, Any]) -> Finding:
     new = f"; {behind:,} rows of other hosts are new" if behind else ""
     advice = f". Next: surebayes sync -m {shlex.quote(model)}" if waiting or behind else ""
     return Finding("hosts", "note" if advice else "ok", f"{shared['url']} answers{waiting}{new}{advice}")
+
+
+def _shipped(model: str, status: Mapping[str, Any]) -> list[Finding]:
+    """Check the folder of a shipped journal, or the source of a copy."""
+    for what, place, command in (("shipped", "to", "ship"), ("followed", "source", "follow --once")):
+        if what in status:
+            about = status[what]
+            if about["problem"]:
+                return [Finding(what, "problem", about["problem"])]
+            behind = f"; {about['behind']:,} rows behind" if about["behind"] else ""
+            advice = f". Next: surebayes {command} -m {shlex.quote(model)}" if behind else ""
+            where = f"{about[place]}, row {about['row']:,}{behind}{advice}"
+            return [Finding(what, "note" if behind else "ok", where)]
+    return []
 
 
 def _hosts(model: str) -> list[Finding]:

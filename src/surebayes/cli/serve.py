@@ -43,7 +43,7 @@ def _settings(*names: str) -> Callable[[Any], Any]:
         "Limits": ("max_size", "timeout", "concurrency", "request_rate"),
         "Remembered verdicts": ("remember", "remember_days", "remember_most", "remember_bytes"),
         "Layers and people": ("own_weight", "group", "quota_lessons", "quota_bytes", "open_layers"),
-        "Several hosts": ("when_away", "waiting_bytes"),
+        "Several hosts": ("when_away", "waiting_bytes", "ship", "ship_sync"),
         "Process": ("workers", "log_level", "renew"),
     },
     examples=(
@@ -69,14 +69,15 @@ def _settings(*names: str) -> Callable[[Any], Any]:
             "Serve a site with personal layers.",
         ),
         ("surebayes serve -m ~/mail-filter --spamd 127.0.0.1:783 --shadow", "Only judge and log mail; change nothing."),
+        ("surebayes serve -m ~/mail-filter --ship /mnt/standby --ship-sync", "Ship each lesson to a standby."),
     ),
 )
 @model_option(persons=False)
-@_settings("users", "http", "spamd", "milter", *_NAMES)
+@_settings("users", "http", "spamd", "milter", "ship", "ship_sync", *_NAMES)
 @click.pass_context
 def serve(
     ctx: click.Context, /, model: str, users: str | None, http: str | None, spamd: str | None, milter: str | None,
-    **rest: Any,
+    ship: str | None, ship_sync: bool, **rest: Any,
 ) -> None:  # fmt: skip
     """Run a server for HTTP (with a web page), SPAMD and milter.
 
@@ -93,7 +94,22 @@ def serve(
     listeners = {listener: addresses(text) for listener, text in listen.items() if text}
     if not listeners and not os.environ.get("LISTEN_FDS"):
         listeners = {"http": addresses(DEFAULT)}
+    if ship is not None:
+        _begin_to_ship(model, ship, ship_sync, users)
     ctx.exit(run(Options(model, users, listeners, **{name: rest[name] for name in _NAMES})))
+
+
+def _begin_to_ship(model: str, to: str, sync: bool, users: str | None) -> None:
+    """Begin to ship the journal; a folder that it is shipped to already may be away for now."""
+    from surebayes.cli.shared.show import note
+    from surebayes.filter.shipped.marks import read_ships
+    from surebayes.filter.shipping import begin
+
+    before = read_ships(model)
+    if before is None or before[:2] != (os.path.abspath(to), sync):
+        begin(model, to, sync)
+    if users is not None:
+        note("Personal layers are not shipped. Back them up with `surebayes users backup`.")
 
 
 def check_installed() -> None:

@@ -67,6 +67,7 @@ def _facts(state: Mapping[str, Any], latest: str | None) -> dict[str, Any]:
         **last_change,
         **(waiting if state["unabsorbed"] else {}),
         **_shared(state.get("shared")),
+        **_shipped(state),
         "size": f"{state['bytes'] / 2**20:,.1f} MB, {state['rows']:,} rows",
     }
 
@@ -99,6 +100,25 @@ def _shared(shared: Mapping[str, Any] | None) -> dict[str, str]:
             f"{shared['waiting']:,} lessons since {shared['waiting_since'][:19].replace('T', ' ')} UTC"
         )
     return lines
+
+
+def _shipped(state: Mapping[str, Any]) -> dict[str, str]:
+    """Return the line about a shipped journal, or about the source of a copy."""
+    if "shipped" in state:
+        shipped = state["shipped"]
+        mode = ", each lesson before it is acknowledged" if shipped["sync"] else ""
+        return {"shipped to": f"{shipped['to']}{mode}: {_way(shipped)}"}
+    if "followed" in state:
+        followed = state["followed"]
+        return {"copy of": f"{followed['source']}: {_way(followed)}"}
+    return {}
+
+
+def _way(about: Mapping[str, Any]) -> str:
+    """Return how far a source or a copy has come."""
+    if about["problem"]:
+        return str(about["problem"])
+    return f"row {about['row']:,}, {about['behind']:,} behind"
 
 
 def _digest(lessons: Mapping[str, Any]) -> dict[str, str]:

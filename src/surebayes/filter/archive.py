@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from surebayes.errors import BadModel
+from surebayes.errors import BadModel, Busy
 from surebayes.filter import settings
 from surebayes.filter.manifest import Manifest
 from surebayes.filter.session import Session
 from surebayes.filter.settings import NAME as CONFIG
+from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.journal_file import NAME as JOURNAL
 from surebayes.filter.verdicts.database import NAME as VERDICTS
 from surebayes.filter.verdicts.database import Database
@@ -29,6 +32,7 @@ MAX_RATIO = 100
 """Maximum ratio of unpacked to packed size: a filter's files shrink to a third, a bomb to a thousandth."""
 _ALWAYS = 2**24  # bytes that any archive may unpack to, however small
 _MAX_CONFIG = 2**20
+_ATTEMPTS = 3
 _PIECE = 2**20
 _BROKEN = (
     zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError,
@@ -54,6 +58,61 @@ def export(session: Session, archive: str, comment: bytes = b"") -> None:
             memory.copy_to(files[VERDICTS])
             memory.close()
         _pack(files, archive, comment)
+
+
+@contextlib.contextmanager
+def snapshot(session: Session) -> Iterator[tuple[dict[str, str], int, int]]:
+    """Lend the files of a filter at one moment, without remembered verdicts; lessons and verdicts continue.
+
+    Yields
+    ------
+    dict of str to str, int, int
+        The path of each file by its name in an archive; the journal's last row, and the running checksum there.
+    """
+    session.absorb(None)
+    with scratch_folder(os.path.dirname(os.path.abspath(session.path)), "export") as scratch:
+        for _ in range(_ATTEMPTS):
+            with session.exclusive(if_away=True):
+                names = [checked_entry(entry)[0] for entry in session.folder.manifest().files.values()]
+                names += [MANIFEST, *([CONFIG] if os.path.isfile(os.path.join(session.path, CONFIG)) else [])]
+                for name in names:
+                    _link(os.path.join(session.path, name), os.path.join(scratch, name))
+                erased = session.open_journal().erased()
+            files = {name: os.path.join(scratch, name) for name in (MANIFEST, *names, JOURNAL)}
+            _copy_journal(session.path, files[JOURNAL])
+            copy = Journal(scratch, write=False)
+            is_same, last = copy.erased() == erased, copy.last()
+            chain = copy.chain_at(last) or 0
+            copy.close()
+            if is_same:  # the model has no message whose content is gone from the journal
+                yield files, last, chain
+                return
+            for path in files.values():
+                os.unlink(path)
+    raise Busy(f"Messages of {session.path!r} are being erased. Try again when that is done.")
+
+
+def _link(source: str, copy: str) -> None:
+    try:
+        os.link(source, copy)
+    except OSError:  # another file system, or one without links
+        shutil.copyfile(source, copy)
+
+
+def _copy_journal(folder: str, copy: str) -> None:
+    journal = Journal(folder, write=False)
+    try:
+        os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        journal.copy_to(copy)
+    finally:
+        journal.close()
+
+
+def pack(files: dict[str, str], out: Any) -> None:
+    """Write files as an archive into an open file, which need not be able to seek."""
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+        for name, source in files.items():
+            packed.write(source, name)
 
 
 @contextlib.contextmanager
@@ -92,8 +151,8 @@ def _pack(files: dict[str, str], archive: str, comment: bytes) -> None:
 # ---------------------------------------------------------------------- import
 
 
-def import_(archive: str, path: str) -> Session:
-    """See `Filter.import_`."""
+def import_(archive: str, path: str, prepare: Callable[[str], None] | None = None) -> Session:
+    """See `Filter.import_`; `prepare` gets the folder with the checked files before they are moved into place."""
     check_new(path)
     beside = os.path.dirname(os.path.abspath(path))
     os.makedirs(beside, exist_ok=True)
@@ -106,6 +165,8 @@ def import_(archive: str, path: str) -> Session:
                 raise
             raise BadModel(f"{archive} is damaged, or not an archive of a filter: {error}.") from error
         _check(scratch)
+        if prepare is not None:
+            prepare(scratch)
         put_in_place(scratch, path)
     return Session.open(path)
 

@@ -22,7 +22,7 @@ from surebayes.filter.session import Session
 from surebayes.filter.state import State
 from surebayes.filter.store import contents
 from surebayes.filter.store.events import Lesson
-from surebayes.filter.store.journal_file import is_shared
+from surebayes.filter.store.journal_file import FOLLOWS, SHIPS, is_shared, kind_of
 from surebayes.filter.verdict import Verdict
 from surebayes.filter.verdicts.audits import in_words
 from surebayes.filter.verdicts.memory import Memory
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from surebayes.filter.layers.changes import LayerChanges
     from surebayes.filter.layers.on_base import Health
     from surebayes.filter.persons import Quota
+    from surebayes.filter.shipping_rounds import ShippingRounds
     from surebayes.filter.verdicts.activity import DriftWatch
     from surebayes.filter.verdicts.budgets import InForce
     from surebayes.filter.verdicts.listing import OtherFilter, RememberedVerdict
@@ -102,6 +103,7 @@ class Filter:
         self._tradeoff: tuple[Any, dict[str, Any]] | None = None
         self._drift_watch: DriftWatch | None = None
         self._follower: Follower | None = None
+        self._rounds: ShippingRounds | None = None
         self._away: tuple[str, int] | None = None
 
     @classmethod
@@ -240,23 +242,32 @@ class Filter:
     def follow(self, layers: LayersFollower | None = None) -> None:
         """Take over the lessons of other hosts as they are committed, in a thread, until `close`.
 
-        Without a shared journal it does nothing.
+        Where the journal is shipped, ship new rows every second; in a copy, follow the source as often. For any other
+        filter it waits until one of these begins.
 
         Parameters
         ----------
         layers : LayersFollower, optional
             The personal layers on this site, which are followed with the same connection.
         """
-        if self._follower is None and is_shared(self.path):
-            from surebayes.filter.following import Follower
+        if self._follower is None and self._rounds is None:
+            if is_shared(self.path):
+                from surebayes.filter.following import Follower
 
-            self._follower = Follower(self._session, layers)
+                self._follower = Follower(self._session, layers)
+            else:
+                from surebayes.filter.shipping_rounds import ShippingRounds
+
+                self._rounds = ShippingRounds(self._session)
 
     def stop_following(self) -> None:
         """End `follow`."""
         if self._follower is not None:
             self._follower.stop()
             self._follower = None
+        if self._rounds is not None:
+            self._rounds.stop()
+            self._rounds = None
 
     def when_away(self, policy: str, waiting_bytes: int) -> None:
         """Set the treatment of lessons in this process while the database of a shared journal is away.
@@ -481,6 +492,7 @@ class Filter:
         self, features: Features, label: str, lesson: Lesson, person: str | None, count: bool = True
     ) -> tuple[str, CorrectionResult | None]:
         """Record a correct label and learn it; return both results."""
+        self._session.check_may_learn()
         corrected = self._recorder.record(features, label, lesson, person) if count else None
         try:
             with self._session.transaction() as txn:
@@ -931,6 +943,10 @@ class Filter:
         can't `follow`, and the "hosts" of one that does: "name", "release", "row", "digest", "seconds" since the
         report, and the "state" of its lessons: "equal", "behind", or "different" from those of another host.
 
+        With a shipped journal, "shipped" has the folder ("to"), "sync", "epoch", the last "row" there, "behind" (rows
+        still to be shipped) and the "problem". In a copy, "followed" has the "source", "epoch", the last "row" here,
+        "behind", "seconds" since the source wrote, and the "problem".
+
         For a text filter, "second_stage" has the number of lessons since its second stages were fitted, and whether
         `retune` would help.
         """
@@ -952,6 +968,7 @@ class Filter:
                 "second_stage": tuning.second_stages(state, self._session.journal),
                 **({} if state.base_in_use is None else {"base": state.base_in_use.status()}),
                 **self.shared_status(),
+                **self.shipped_status(),
             }
 
     def shared_status(self) -> dict[str, Any]:
@@ -973,6 +990,16 @@ class Filter:
             "hosts": [] if self._follower is None else described(self._follower.hosts),
         }
         return {"shared": about}
+
+    def shipped_status(self) -> dict[str, Any]:
+        """Return the state of a shipped journal, or of a copy that follows one; {} for any other filter."""
+        if self._rounds is not None:
+            return self._rounds.state()
+        if kind_of(self.path) not in (SHIPS, FOLLOWS):
+            return {}
+        from surebayes.filter.shipping import state_of
+
+        return state_of(self.path)
 
     def unweighed(self) -> int:
         """Return the number of messages learnt by a training that was interrupted before it weighted the experts.
@@ -1813,6 +1840,11 @@ class Filter:
             "messages": the number found; "forgotten" and "released": the numbers that were learnt, and
             reserved; "rows": journal rows whose content is gone; "remembered": deleted verdicts, with their stored
             sender, subject and content.
+
+        Notes
+        -----
+        Files of a shipped journal that have the content are written again without it at once, or in the next round
+        where their folder can't be written now; see `shipped_status`.
         """
         from surebayes.filter import upkeep
 
@@ -1820,7 +1852,13 @@ class Filter:
         lesson = Lesson(who)
         documents = list(several(documents, "documents"))
         done = upkeep.erase(self._session, message_ids, documents, lesson)
-        return {**done, "remembered": self.erase_remembered(documents=documents, message_ids=message_ids)}
+        remembered = self.erase_remembered(documents=documents, message_ids=message_ids)
+        if done["rows"] and kind_of(self.path) == SHIPS:
+            from surebayes.filter.shipping import ship
+
+            with contextlib.suppress(Busy):  # a server or the next round does it
+                ship(self._session)
+        return {**done, "remembered": remembered}
 
     def informative_terms(
         self,

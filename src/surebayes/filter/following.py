@@ -15,9 +15,9 @@ from surebayes.filter import hosts
 from surebayes.filter.session import Session
 from surebayes.filter.shared import database, directory, outbox
 from surebayes.filter.shared.address import read_url
-from surebayes.filter.shared.journal import name_of
 from surebayes.filter.shared.presence import Host
 from surebayes.filter.shared.verdicts import Exchange
+from surebayes.filter.store.journal_file import name_of
 
 if TYPE_CHECKING:
     from surebayes.filter.host_layers import Opened, SharedLayers

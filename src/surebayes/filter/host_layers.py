@@ -19,10 +19,9 @@ from surebayes.filter.persons import Persons, folder_of, has_layer
 from surebayes.filter.session import WAIT, Session
 from surebayes.filter.shared import database, directory, outbox, presence
 from surebayes.filter.shared.address import read_url, remove_url, without_password, write_url
-from surebayes.filter.shared.journal import name_of
 from surebayes.filter.store.events import Lesson
 from surebayes.filter.store.journal import Journal
-from surebayes.filter.store.journal_file import is_shared
+from surebayes.filter.store.journal_file import is_shared, name_of
 from surebayes.persist.folder import flush_folder, make_private, put, share
 from surebayes.persist.leftovers import remove
 

@@ -19,11 +19,11 @@ from surebayes.filter.shared.address import (
     without_password,
     write_url,
 )
-from surebayes.filter.shared.journal import SharedJournal, name_of
+from surebayes.filter.shared.journal import SharedJournal
 from surebayes.filter.shared.presence import Host
 from surebayes.filter.shared.verdicts import Exchange
 from surebayes.filter.store.journal import Journal
-from surebayes.filter.store.journal_file import is_shared
+from surebayes.filter.store.journal_file import is_shared, name_of
 from surebayes.filter.store.lesson_digest import digests_at
 from surebayes.filter.verdicts import exchanged
 from surebayes.filter.verdicts.memory import Memory, is_there

@@ -13,13 +13,13 @@ import os
 import threading
 import time
 
-from surebayes.errors import BadModel, Busy, JournalAway, StoreError
+from surebayes.errors import BadModel, Busy, JournalAway, ReadOnlyFilter, StoreError
 from surebayes.filter.manifest import Manifest, stable_read
 from surebayes.filter.model import Model
 from surebayes.filter.state import State, Transaction
 from surebayes.filter.store.events import NO_AUTHOR, Event
 from surebayes.filter.store.journal import Journal
-from surebayes.filter.store.journal_file import PAGE, SMALL_PAGE, WAITING, is_shared
+from surebayes.filter.store.journal_file import FOLLOWS, PAGE, SHARED, SMALL_PAGE, WAITING, is_copy, kind_of
 from surebayes.filter.store.model_folder import ModelFolder, unpack_events
 from surebayes.persist.folder import flush_folder, locked
 from surebayes.persist.manifest import dumped
@@ -95,7 +95,7 @@ class Session:
         self._closed = False
         self._in_bulk = False
         self._has_lock = False  # whether a thread of this process holds the folder's lock
-        self._shares = is_shared(path)  # as the last change found it
+        self._shares = is_copy(path)  # as the last change found it
         self._may_add = True  # whether it may add rows: not while the database of a shared journal is away
         self._is_ahead = False  # whether the journal is ahead of the model's files
         self._next_absorb = (0.0, 0.0)  # wall-clock time and CPU time
@@ -192,6 +192,13 @@ class Session:
         """Raise ValueError if the filter is closed."""
         if self._closed:
             raise ValueError("This Filter is closed. Open it again with Filter.open.")
+
+    def check_may_learn(self) -> None:
+        """Raise ReadOnlyFilter for a copy that follows another filter."""
+        if kind_of(self.path) == FOLLOWS:
+            from surebayes.filter.shipped.journal import refusal
+
+            raise refusal(self.path)
 
     # ---- reading
 
@@ -315,10 +322,10 @@ class Session:
 
     def open_journal(self) -> Journal:
         """Return the journal for writing; raise PermissionError without write permission."""
-        journal, shared = self.reading(), is_shared(self.path)
-        self._shares = shared
-        if not journal.writes or journal.is_shared != shared:
-            writing = _shared(self.path) if shared else Journal(self.path)
+        journal, kind = self.reading(), kind_of(self.path)
+        self._shares = kind in (SHARED, FOLLOWS)
+        if not journal.writes or journal.kind != kind:
+            writing = _special(self.path, kind) if kind else Journal(self.path)
             journal.close()
             journal = self.journal = writing
         return journal
@@ -505,7 +512,7 @@ class Session:
         with locked(self.path, wait=wait), contextlib.ExitStack() as held:
             self._has_lock = True
             try:
-                if is_shared(self.path):
+                if is_copy(self.path):
                     self._lock_hosts(held, wait, if_away)
                 with self.mutex:
                     try:
@@ -523,7 +530,7 @@ class Session:
             journal = self.open_journal()
         try:
             held.enter_context(journal.locked(wait, self.mutex))
-        except JournalAway:
+        except (JournalAway, ReadOnlyFilter):
             if not if_away:
                 raise
             self._may_add = False
@@ -559,15 +566,20 @@ class Session:
         journal.blank(rows)
 
     def sync(self) -> int:
-        """Take the rows of other hosts from the database of a shared journal; return their number.
+        """Take the rows of other hosts from the database of a shared journal, or those of the source of a copy.
+
+        Returns
+        -------
+        int
+            The number of new rows.
 
         Raises
         ------
-        JournalAway
-            Where the database can't be reached.
+        JournalAway, NotShipped
+            Where the database or the source can't be reached.
         """
         added = 0
-        while is_shared(self.path):
+        while is_copy(self.path):
             with self.mutex:
                 journal = self.open_journal()
             rows = journal.fetch(self.mutex)  # a database that doesn't answer holds up no one else
@@ -778,11 +790,15 @@ class Session:
         return self.reading(refresh=True).last() < manifest.place.absorbed
 
 
-def _shared(folder: str) -> Journal:
-    """Open the shared journal of a folder; only such folders need a database's library."""
-    from surebayes.filter.shared.journal import SharedJournal
+def _special(folder: str, kind: str) -> Journal:
+    """Open a shared or shipped journal; only folders with a shared one need a database's library."""
+    if kind == SHARED:
+        from surebayes.filter.shared.journal import SharedJournal
 
-    return SharedJournal(folder)
+        return SharedJournal(folder)
+    from surebayes.filter.shipped.journal import opened
+
+    return opened(folder, kind)
 
 
 def _forget_verdicts(folder: str, fingerprints: set[str | None]) -> None:

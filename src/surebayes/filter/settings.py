@@ -210,6 +210,8 @@ SETTINGS = _settings(
             ("keep", "refuse")),
     Setting("waiting_bytes", int, 2**28, "The maximum size of lessons that wait for that database, in bytes.",
             low=0, high=2**50),
+    Setting("ship", str, None, "The folder that the server ships the journal to, for copies that follow it."),
+    Setting("ship_sync", bool, False, "Acknowledge a lesson only when it is in that folder."),
     Setting("shadow", bool, False, "Only judge and log mail; change nothing."),
     Setting("max_share", float, 0.95, "The largest plausible share of positives among the latest 200 messages.",
             low=0, high=1),

@@ -233,11 +233,14 @@ class State:
         return counted.isdisjoint(journal.blanked(counted))
 
     def _apply_all(self, new: Sequence[tuple[Event, int]], journal: Journal) -> None:
-        """Apply rows of the journal, except the lesson and the forgetting of a message that was erased since."""
+        """Apply rows of the journal, except the lesson and the forgetting of a message that was erased since.
+
+        The row of the erasure may not have been copied yet.
+        """
         gone: set[int | None] = set()
-        if any(event.action == "erase" for event, _ in new):
-            lessons = {event.seq for event, _ in new if event.action == "learn" and event.source is None}
-            gone.update(journal.blanked(lessons))
+        if new:
+            gone.update(journal.blanked_after(new[0][0].seq - 1))
+            gone.update(journal.blanked({event.source for event, _ in new if event.action == "forget"}))
         for event, chain in new:
             if event.action in ("learn", "forget") and (event.source or event.seq) in gone:
                 self.record_row(event, chain)

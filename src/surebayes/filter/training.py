@@ -15,7 +15,7 @@ from surebayes.filter.state import State, Transaction
 from surebayes.filter.store import contents
 from surebayes.filter.store.contents import Reading
 from surebayes.filter.store.events import Event, Lesson, MessageRows
-from surebayes.filter.store.journal_file import is_shared
+from surebayes.filter.store.journal_file import SHIPS, is_shared, kind_of
 from surebayes.filter.store.model_folder import pack_events
 from surebayes.filter.store.spool import Places, Spool, SpooledGroup
 from surebayes.kernels import ints
@@ -388,6 +388,9 @@ def train(
                 "Other hosts share this filter's journal and would miss the lessons: leave the journal on."
             )
         session.sync()
+    session.check_may_learn()
+    if not journal and kind_of(session.path) == SHIPS:
+        raise ValueError("Copies follow this filter's journal: without it they would not learn. Leave it on.")
     training = _Training(session, reserve, journal, lesson, progress)
     try:
         training.read(documents, ahead if spread is None else spread)

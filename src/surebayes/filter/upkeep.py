@@ -14,7 +14,7 @@ from surebayes.filter.state import State, Transaction
 from surebayes.filter.store import contents
 from surebayes.filter.store.events import Event, Lesson
 from surebayes.filter.store.journal import Journal
-from surebayes.filter.store.journal_file import is_shared
+from surebayes.filter.store.journal_file import SHIPS, is_shared, kind_of
 from surebayes.filter.store.model_folder import pack_events
 from surebayes.persist.folder import adopt_named, is_open_to_all, make_private, size_of
 from surebayes.persist.leftovers import leftovers, remove, remove_leftovers, unfinished
@@ -136,8 +136,14 @@ def rebuild(
             f"{path!r} shares its journal with other hosts, which would not count it again. Take it out first: "
             "surebayes migrate --journal sqlite."
         )
+    if kind_of(path) == SHIPS:
+        raise ValueError(
+            f"{path!r} is shipped to copies, which can't count their lessons again. End that with `surebayes ship "
+            "--stop`, rebuild, and ship to an empty folder."
+        )
     session = Session(path)
     try:
+        session.check_may_learn()
         with session.exclusive():
             journal = session.journal = Journal(path)
             _add_carried_rows(session)

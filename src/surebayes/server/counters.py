@@ -59,6 +59,13 @@ class Counters:
         self.host_differs = self._labelled(
             "host_differs", "1 if a host's lessons differ from those of another host at the same row.", "host"
         )
+        self.ship_behind = self._gauge("ship_behind_rows", "Rows that are not shipped yet.", "mostrecent")
+        self.ship_problem = self._gauge("ship_problem", "1 while the journal can't be shipped.", "livemax")
+        self.follow_row = self._gauge("follow_row", "Last row of a copy that follows another filter.", "mostrecent")
+        self.follow_age = self._gauge(
+            "follow_age_seconds", "Seconds since the source of a copy shipped something.", "mostrecent"
+        )
+        self.follow_problem = self._gauge("follow_problem", "1 while a copy can't follow its source.", "livemax")
         self.tls_expires = self._gauge(
             "tls_expires_timestamp_seconds", "When the certificate of the ports expires; 0 without TLS.", "mostrecent"
         )
@@ -70,6 +77,17 @@ class Counters:
             self.host_row.labels(host["name"]).set(host["row"])
             self.host_seconds.labels(host["name"]).set(host["seconds"])
             self.host_differs.labels(host["name"]).set(host["state"] == "different")
+
+    def show_shipping(self, status: Mapping[str, Any]) -> None:
+        """Show the state of a shipped journal, or of a copy."""
+        shipped, followed = status.get("shipped"), status.get("followed")
+        if shipped is not None:
+            self.ship_behind.set(shipped["behind"] or 0)
+        self.ship_problem.set(bool(shipped and shipped["problem"]))
+        if followed is not None:
+            self.follow_row.set(followed["row"] or 0)
+            self.follow_age.set(followed["seconds"] or 0)
+        self.follow_problem.set(bool(followed and followed["problem"]))
 
     def _labelled(self, name: str, about: str, label: str) -> Gauge:
         return Gauge(f"surebayes_{name}", about, [label], registry=self._registry, multiprocess_mode="mostrecent")

@@ -694,6 +694,7 @@ class Service:
             counters.cut_off.set(bool(status["shared"]["problem"]))
             counters.waiting_verdicts.set(status["shared"]["waiting_verdicts"])
             counters.show_hosts(status["shared"]["hosts"])
+        counters.show_shipping(status)
         for label, budget in status["budgets"].items():
             counters.debt.labels(label).set(budget["debt"])
             counters.mute.labels(label).set(budget["mute"])

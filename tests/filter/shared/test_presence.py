@@ -8,8 +8,8 @@ from test_hosts import MAILS, database_of
 import surebayes as sb
 from surebayes.cli.doctor import _hosts
 from surebayes.filter import hosts
-from surebayes.filter.shared import presence
 from surebayes.filter.shared.presence import described
+from surebayes.filter.store import digest_file
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
@@ -66,7 +66,7 @@ def test_a_follower_reports_and_status_shows_the_hosts(two, monkeypatch):
 
 def test_a_long_journal_is_hashed_in_steps(two, monkeypatch):
     a, _ = two
-    monkeypatch.setattr(presence, "MOST", 10)
+    monkeypatch.setattr(digest_file, "MOST", 10)
     steps = [reported(a)[0]["digest"] for _ in range(6)]
     assert steps[0] == ""
     assert steps[-1] == a.lesson_digest()["digest"]
@@ -96,6 +96,6 @@ def test_a_damaged_hash_is_computed_again(two):
     a, _ = two
     reported(a)
     for damage in (b"", b"x" * 100, b"\xff" * (24 + 2048)):
-        with open(f"{a.path}/{presence.NAME}", "wb") as file:
+        with open(f"{a.path}/{digest_file.NAME}", "wb") as file:
             file.write(damage)
         assert reported(a)[0]["digest"] == a.lesson_digest()["digest"]

@@ -23,7 +23,7 @@ SECTIONS = {
     "Measure and promise": ("evaluate", "calibrate", "tune", "certify", "audit"),
     "Combine": ("merge", "promote", "rebase"),
     "People": ("users",),
-    "Several hosts": ("migrate", "join", "sync"),
+    "Several hosts": ("migrate", "join", "sync", "ship", "follow"),
     "Maintain": (
         "status",
         "doctor",
@@ -67,6 +67,8 @@ OTHER_NAMES = {
     "persons": ("users",),
     "benchmark": ("compare",),
     "server": ("serve",),
+    "replicate": ("ship", "follow"),
+    "mirror": ("follow",),
 }
 """Names of these actions in other programs."""
 

@@ -123,8 +123,8 @@ def main(argv: list[str]) -> int | None:
             return None
     except Exception:  # `surebayes.cli` reports it
         return None
-    if os.path.exists(os.path.join(call.model, "journal.url")):  # several hosts share it: a database may be away
-        return None
+    if any(os.path.exists(os.path.join(call.model, name)) for name in ("journal.url", "follows.json")):
+        return None  # a database may be away, or it is a copy that only follows
     call.take_settings()
     _say(call, *_lesson(call))
     return 0

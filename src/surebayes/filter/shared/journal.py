@@ -9,16 +9,14 @@ rows after its last one never misses a late commit.
 from __future__ import annotations
 
 import contextlib
-from binascii import crc32
-from hashlib import blake2b
 
 from surebayes.errors import BadModel, Busy, JournalAway
 from surebayes.filter.shared import database, directory
 from surebayes.filter.shared.address import read_url, without_password
-from surebayes.filter.store.events import COLUMNS, ENCODED, NAMES, chained, event_of
+from surebayes.filter.store.copied_rows import first_damaged
+from surebayes.filter.store.events import NAMES
 from surebayes.filter.store.journal import _INSERT, Journal
-from surebayes.filter.store.journal_file import errors_named
-from surebayes.kernels import kernel
+from surebayes.filter.store.journal_file import SHARED, errors_named, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from surebayes.filter.store.events import Row
 
 _AT = {name: place for place, name in enumerate(NAMES)}
-_HEAD = [_AT[column.name] for column in COLUMNS if column.in_checksum]
 _OWN_FACTS = ("id", "key")
 """Facts that a copy is made with; they never change."""
 
@@ -47,17 +44,6 @@ class CommitUnknown(JournalAway):
         self.row = row
 
 
-def name_of(facts: dict[str, str]) -> str:
-    """Return the name of a journal in the database: its ID and a digest of its key, since IDs are short.
-
-    Examples
-    --------
-    >>> name_of({"id": "0a1b2c3d", "key": "00"})
-    '0a1b2c3d-6aa0c21d1d6b684f'
-    """
-    return f"{facts['id']}-{blake2b(facts['key'].encode(), digest_size=8).hexdigest()}"
-
-
 class SharedJournal(Journal):
     """The journal of a filter that several hosts share.
 
@@ -72,6 +58,7 @@ class SharedJournal(Journal):
     """
 
     is_shared = True
+    kind = SHARED
 
     def __init__(self, folder: str, url: str | None = None) -> None:
         super().__init__(folder)
@@ -184,20 +171,6 @@ class SharedJournal(Journal):
                     raise
         return []
 
-    def store(self, rows: Sequence[Row]) -> int:
-        """Add fetched rows to the copy; return their number: 0 if another process was faster. The locks are held."""
-        if not rows or self.last() != rows[0][0] - 1:
-            return 0
-        with errors_named(self.path):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                self._db.executemany(_INSERT, rows)
-                self._db.execute("COMMIT")
-            finally:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-        return len(rows)
-
     def _pull_all(self, guard: contextlib.AbstractContextManager[object]) -> None:
         """Copy all new rows on the connection that holds the lock."""
         connection, added = self._locked_connection, 0
@@ -231,24 +204,12 @@ class SharedJournal(Journal):
 
     def _check_rows(self, rows: Sequence[Row], last: int, chain: int) -> None:
         """Check the numbers and checksums of rows of the database after the last one here."""
-        heads = [tuple([row[at] for at in _HEAD]) for row in rows]
-        checks, _ = kernel("pool").row_checks(heads, 0)
-        body, check, body_check, running = _AT["body"], _AT["head_check"], _AT["body_check"], _AT["chain"]
-        checksum = kernel("pool").checksum
-        for place, (row, own) in enumerate(zip(rows, checks)):
-            right = row[0] == last + 1 + place
-            if right and row[check] >> 32 == ENCODED:
-                right = own == row[check] & 0xFFFFFFFF
-                chain = _after(own, chain)
-            elif right:
-                event = event_of(row)
-                right, chain = event.true_form() is not None, chained(event, chain)
-            right = right and row[running] in (None, chain)
-            if not right or (row[body] and checksum(row[body]) != row[body_check]):
-                raise BadModel(
-                    f"Row {last + 1 + place:,} of the journal in {without_password(self.url)} is damaged or missing. "
-                    "Restore the database from a copy."
-                )
+        damaged = first_damaged(rows, last, chain)
+        if damaged:
+            raise BadModel(
+                f"Row {damaged:,} of the journal in {without_password(self.url)} is damaged or missing. "
+                "Restore the database from a copy."
+            )
 
     def _take_facts(self, connection: BoundedConnection, guard: contextlib.AbstractContextManager[object]) -> None:
         found = database.facts(connection, self.number)
@@ -343,7 +304,3 @@ class SharedJournal(Journal):
         """Whether a lesson with this key has been counted; the lock is held."""
         with database.named_errors(self.url):
             return database.is_sent(self._locked_connection, self.number, key)
-
-
-def _after(check: int, chain: int) -> int:
-    return crc32(check.to_bytes(4, "little"), chain)

@@ -5,27 +5,21 @@ Two hosts with the same last row must have the same digest: their counts are equ
 
 from __future__ import annotations
 
-import os
 import platform
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from surebayes.filter.shared import database, directory
 from surebayes.filter.shared.address import host_of
-from surebayes.filter.store.journal import Journal
-from surebayes.filter.store.lesson_digest import RunningHash, Scope
-from surebayes.persist.folder import put
+from surebayes.filter.store.digest_file import digest_here
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from surebayes.filter.shared.database import BoundedConnection
+    from surebayes.filter.store.lesson_digest import Scope
 
-NAME = "lessons.hash"
-"""The file with the hash of the lessons so far."""
 VERSION = 2
 """The first version of the tables with reports of hosts."""
-MOST = 20_000
-"""Rows that a report reads."""
 LOST = 86_400.0 * 30
 """Seconds without a report after which a host is no longer listed."""
 
@@ -60,29 +54,6 @@ class Host(NamedTuple):
     seconds: float
     is_this: bool
     removal: int | None = None
-
-
-def digest_here(folder: str, scope: Scope) -> tuple[int, str]:
-    """Return the last row of a folder's journal, and the digest of its lessons; "" while it is being computed.
-
-    Only new rows are read, and so many in one call that following isn't held up.
-    """
-    path = os.path.join(folder, NAME)
-    try:
-        with open(path, "rb") as file:
-            before = file.read(2**16)
-        running = RunningHash.from_bytes(before)
-    except (OSError, ValueError):  # it is computed again
-        before, running = b"", RunningHash()
-    journal = Journal(folder, write=False)
-    try:
-        last = journal.last()
-        lessons = running.advance(journal, running.replayed.row + MOST)
-    finally:
-        journal.close()
-    if running.to_bytes() != before:
-        put(folder, NAME, running.to_bytes())
-    return last, lessons.digest(scope) if lessons.row == last else ""
 
 
 def report(connection: BoundedConnection, number: int, folder: str, release: str, scope: Scope, change: int) -> None:

@@ -19,7 +19,7 @@ from surebayes.filter import settings
 from surebayes.filter.shared import database
 from surebayes.filter.shared.address import host_of
 from surebayes.filter.shared.database import BoundedConnection
-from surebayes.filter.shared.journal import name_of
+from surebayes.filter.store.journal_file import name_of
 from surebayes.filter.verdicts import exchanged
 from surebayes.filter.verdicts.database import HOSTS, Database
 from surebayes.filter.verdicts.exchanged import Change, Shown

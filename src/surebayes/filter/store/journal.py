@@ -92,10 +92,13 @@ class Journal:
     keeps_content : bool
         Whether rows keep the content of messages; otherwise their columns.
     is_shared : bool
-        Whether other hosts add rows, too.
+        Whether rows come from elsewhere, too: from other hosts, or a shipped journal.
+    kind : str
+        The name of the file in the folder that makes the journal more than its own; "" without one.
     """
 
     is_shared = False
+    kind = ""
 
     def __init__(
         self,
@@ -244,8 +247,22 @@ class Journal:
         return []
 
     def store(self, rows: Sequence[Row]) -> int:
-        """Add rows of other hosts; return their number."""
-        return 0
+        """Add fetched rows; return their number: 0 if another process was faster. The locks are held."""
+        if not rows or self.last() != rows[0][0] - 1:
+            return 0
+        with errors_named(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._db.executemany(_INSERT, rows)
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+        return len(rows)
+
+    def committing(self) -> contextlib.AbstractContextManager[None]:
+        """Surround the commit of new rows, which the journal's own connection sees already."""
+        return contextlib.nullcontext()
 
     def begin(self) -> int:
         """Begin the transaction that `append` commits or `cancel` ends; return the last row number."""
@@ -286,7 +303,8 @@ class Journal:
                 self._db.executemany(_INSERT, rows)
                 if blank:
                     self._db.executemany("UPDATE events SET body = x'' WHERE seq = ?", [(seq,) for seq in blank])
-                self._db.execute("COMMIT")
+                with self.committing():
+                    self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
@@ -481,6 +499,12 @@ class Journal:
         query = "SELECT 1 FROM events WHERE seq = ? AND length(body) = 0 AND body_check != 0"
         with errors_named(self.path):
             return {seq for seq in rows if seq is not None and self._db.execute(query, (seq,)).fetchone()}
+
+    def blanked_after(self, seq: int) -> set[int]:
+        """Return the rows after a number whose content was erased."""
+        query = "SELECT seq FROM events WHERE seq > ? AND length(body) = 0 AND body_check != 0"
+        with errors_named(self.path):
+            return {row for (row,) in self._db.execute(query, (seq,))}
 
     def to_blank(self) -> list[int]:
         """Return the rows that were erased, by another host, and still have their content."""

@@ -27,6 +27,10 @@ SHARED = "journal.url"
 """The file in a folder whose journal is a copy of one in a database that other hosts use, too."""
 WAITING = "waiting.sqlite"
 """The file with lessons that wait for that database."""
+FOLLOWS = "follows.json"
+"""The file in a folder whose journal is a copy of a shipped one."""
+SHIPS = "ships.json"
+"""The file in a folder whose journal is shipped to followers."""
 PAGE, SMALL_PAGE = 16384, 4096
 """Bytes of a page of a new file: most messages fit into a large page, which cuts SQLite's share of a training by a
 third; with small pages a file of few messages takes a quarter of the room."""
@@ -128,6 +132,29 @@ def open_for_reading(folder: str) -> sqlite3.Connection:
 def is_shared(folder: str) -> bool:
     """Whether the journal of a folder is a copy of one in a database."""
     return os.path.exists(os.path.join(folder, SHARED))
+
+
+def is_copy(folder: str) -> bool:
+    """Whether rows come from elsewhere: from a database, or from a shipped journal."""
+    return is_shared(folder) or os.path.exists(os.path.join(folder, FOLLOWS))
+
+
+def kind_of(folder: str) -> str:
+    """Return the name of the file that makes a folder's journal more than its own; "" without one."""
+    return next((name for name in (SHARED, FOLLOWS, SHIPS) if os.path.exists(os.path.join(folder, name))), "")
+
+
+def name_of(facts: dict[str, str]) -> str:
+    """Return a journal's name outside its folder: its ID and a digest of its key, since IDs are short.
+
+    Examples
+    --------
+    >>> name_of({"id": "0a1b2c3d", "key": "00"})
+    '0a1b2c3d-6aa0c21d1d6b684f'
+    """
+    from hashlib import blake2b
+
+    return f"{facts['id']}-{blake2b(facts['key'].encode(), digest_size=8).hexdigest()}"
 
 
 def has_rows(folder: str) -> bool:
