@@ -56,6 +56,8 @@ def main(words=None):
     parser.add_argument("--results", type=Path, help="a file of ratios, in place of running anything")
     parser.add_argument("--baseline", type=Path, default=BASELINE)
     given = parser.parse_args(words)
+    if unknown := set(given.names) - set(run.BENCHMARKS):
+        parser.error(f"unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join(run.BENCHMARKS)}")
     baseline = json.loads(given.baseline.read_text()) if given.baseline.exists() else {"ratios": {}}
     if given.results:
         results = json.loads(given.results.read_text())

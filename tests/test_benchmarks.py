@@ -84,3 +84,9 @@ def test_promises_hold_after_corrections_of_the_reserve(tmp_path):
     assert sum(renewed) <= most
     assert sum(without) > most
     assert all(before[0] and not after[0] for before, after, _ in runs)  # "guaranteed" was said only before
+
+
+def test_an_unknown_benchmark_is_named(capsys):
+    with pytest.raises(SystemExit):
+        check.main(["no-such"])
+    assert "unknown benchmark no-such; there are classifiers, " in capsys.readouterr().err
