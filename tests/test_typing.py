@@ -13,6 +13,7 @@ import pytest
 
 import surebayes as sb
 
+pytestmark = pytest.mark.xdist_group("types")
 STUB = Path(sb.__file__).with_suffix(".pyi")
 
 SCRIPT = """
@@ -98,7 +99,7 @@ def checked_by_mypy(folder, script):
         "--config-file",
         os.devnull,
         "--cache-dir",
-        str(folder / "cache"),
+        str(folder.parent / "mypy_cache"),  # for all tests of a worker: the package is read once
     ]
     done = subprocess.run([*command, "script.py"], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr

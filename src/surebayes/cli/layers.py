@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -12,6 +13,13 @@ from surebayes.cli.shared import next_step as _next_step
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import TEACH, Command, model_option, setting, was_given
 from surebayes.persist.folder import share
+
+
+def _folder(flag: str, about: str) -> Callable[[Any], Any]:
+    """Make the required option of a filter's folder besides ``--model``."""
+    return click.option(
+        flag, type=click.Path(readable=False, file_okay=False), metavar="DIR", required=True, help=about
+    )
 
 
 @click.command(
@@ -72,13 +80,7 @@ def merge(model: str, group: str | None, sources: tuple[str, ...], as_json: bool
     ),
 )
 @model_option()
-@click.option(
-    "--base",
-    type=click.Path(readable=False, file_okay=False),
-    metavar="DIR",
-    required=True,
-    help="The new base.",
-)
+@_folder("--base", "The new base.")
 @setting("own_weight", about="The weight of each of the layer's lessons. Default: unchanged.")
 @setting("who")
 @_show.output_options
@@ -112,13 +114,7 @@ def rebase(model: str, base: str, own_weight: int, who: str | None, as_json: boo
     ),
 )
 @model_option()
-@click.option(
-    "--into",
-    type=click.Path(readable=False, file_okay=False),
-    metavar="DIR",
-    required=True,
-    help="The target filter.",
-)
+@_folder("--into", "The target filter.")
 @click.option("--all", "everything", is_flag=True, help="Copy all lessons.")
 @click.option("--as", "as_", metavar="LABEL", help="Copy only lessons of this class.")
 @setting("who", about="The author to record in the target filter's history.")
