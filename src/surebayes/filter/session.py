@@ -13,7 +13,7 @@ import os
 import threading
 import time
 
-from surebayes.errors import BadModel, Busy, JournalAway, ReadOnlyFilter, StoreError
+from surebayes.errors import BadModel, Busy, JournalAway, NotShipped, ReadOnlyFilter, StoreError
 from surebayes.filter.manifest import Manifest, stable_read
 from surebayes.filter.model import Model
 from surebayes.filter.state import State, Transaction
@@ -512,7 +512,7 @@ class Session:
         with locked(self.path, wait=wait), contextlib.ExitStack() as held:
             self._has_lock = True
             try:
-                if is_copy(self.path):
+                if kind_of(self.path):
                     self._lock_hosts(held, wait, if_away)
                 with self.mutex:
                     try:
@@ -530,7 +530,7 @@ class Session:
             journal = self.open_journal()
         try:
             held.enter_context(journal.locked(wait, self.mutex))
-        except (JournalAway, ReadOnlyFilter):
+        except (JournalAway, NotShipped, ReadOnlyFilter):
             if not if_away:
                 raise
             self._may_add = False

@@ -54,7 +54,7 @@ def begin(path: str, to: str, sync: bool = False) -> dict[str, Any]:
     try:
         _check_source(session)
         before = marks.read_shipped(path)
-        with session.exclusive():
+        with session.exclusive(if_away=True):  # of a folder that it was shipped to before
             session.ready_to_write()
             journal = session.open_journal()
             journal.mark_rows()

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from strategies import journal_rows
 from surebayes.errors import BadModel, NewerModel
+from surebayes.filter.shipped import segments
 from surebayes.filter.shipped.listing import Epoch, Index, ShippedFile, is_ours
-from surebayes.filter.shipped.segments import MOST_UNPACKED, packed, parts, unpacked
+from surebayes.filter.shipped.segments import packed, parts, unpacked
 from surebayes.filter.store.events import NAMES
 from surebayes.filter.store.journal_file import name_of
 
@@ -44,7 +45,7 @@ def test_damaged_segments_are_refused_or_whole(rows, data):
     "content",
     [
         b"", b"garbage", packed([ROW], JOURNAL)[:-1], packed([ROW], JOURNAL) + b"x", zlib.compress(b""),
-        zlib.compress(b"[]\n[]"), zlib.compress(b"[" * 100_000), zlib.compress(bytes(MOST_UNPACKED + 1), 9),
+        zlib.compress(b"[]\n[]"), zlib.compress(b"[" * 100_000),
         segment(version=2), segment(format="rows"), segment(columns=["seq"]), segment([1, 2]), segment({}),
         segment([*ROW[:10], "aWQ=", 3]), segment([*ROW[:10], "!", 3, ""]), segment([*ROW[:10], 5, 3, ""]),
         segment([*ROW[:10], "aWQ=", 3, None]), segment(["7", *ROW[1:10], "aWQ=", 3, ""]),
@@ -54,6 +55,14 @@ def test_damaged_segments_are_refused_or_whole(rows, data):
 )  # fmt: skip
 def test_what_is_no_segment(content):
     with pytest.raises(BadModel, match=r"^x is damaged, or no segment|not valid JSON|not an object"):
+        unpacked(content, JOURNAL, "x")
+
+
+def test_a_segment_that_grows(monkeypatch):
+    content = packed([(*ROW[:-1], bytes(5000))], JOURNAL)
+    assert len(unpacked(content, JOURNAL, "x")) == 1
+    monkeypatch.setattr(segments, "MOST_UNPACKED", 5000)
+    with pytest.raises(BadModel, match="truncated, or has more"):
         unpacked(content, JOURNAL, "x")
 
 

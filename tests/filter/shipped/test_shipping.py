@@ -419,9 +419,22 @@ def test_rebuilding_and_counts_without_a_journal(source, to, copy):
     sb.Filter.rebuild(source)
     with pytest.raises(BadInput, match="was rebuilt"):
         shipping.begin(str(source), str(to))
-    (to.parent / "new").mkdir()
-    shipping.begin(str(source), str(to.parent / "new"))
-    shipping.start(str(to.parent / "c"), str(to.parent / "new"))
+    new = to.parent / "new"
+    new.mkdir()
+    begin_sync(source, new)
+    shipping.start(str(to.parent / "c"), str(new))
+    assert state(to.parent / "c") == state(source)
+
+
+def test_from_a_folder_that_is_gone_to_another(source, to):
+    begin_sync(source, to)
+    shutil.rmtree(to)
+    new = to.parent / "new"
+    new.mkdir()
+    begin_sync(source, new)
+    assert teach(source, MAILS[6]) == ["learnt"]
+    shipping.start(str(to.parent / "c"), str(new))
+    pull(to.parent / "c")
     assert state(to.parent / "c") == state(source)
 
 
@@ -463,8 +476,19 @@ def damage(path, how):
         path.mkdir()
 
 
-@pytest.mark.parametrize("what", ["epoch.json", "index-000001.json", "segment"])
-@pytest.mark.parametrize("how", ["missing", "empty", "half", "longer", "a bit", "a link", "a pipe", "a folder"])
+HOW = ["missing", "half", "a bit", "empty", "longer", "a link", "a pipe", "a folder"]
+
+
+@pytest.mark.parametrize(
+    ("what", "how"),
+    [("segment", how) for how in HOW]
+    + [(what, how) for what in ("epoch.json", "index-000001.json") for how in HOW[:2]]
+    + [
+        pytest.param(what, how, marks=pytest.mark.slow)
+        for what in ("epoch.json", "index-000001.json")
+        for how in HOW[2:]
+    ],
+)
 def test_damaged_files_are_reported_and_the_copy_judges_on(source, to, copy, tmp_path, what, how):
     teach(source, *MAILS[6:9])
     ship(source)
@@ -672,3 +696,17 @@ def test_urls_that_are_refused(copy):
     shipping.move(str(copy), "http://127.0.0.1:9/nothing")
     with pytest.raises(NotShipped, match=r"can't be read.*refused"):
         pull(copy)
+
+
+def test_a_source_that_cannot_ship_closes_and_keeps_its_lessons(source, to, copy):
+    begin_sync(source, to)
+    opened = sb.Filter.open(source)
+    opened.teach(*MAILS[6])
+    shipping.promote(str(copy))
+    opened.close()  # without a row about what was taught
+    os.rename(to, f"{to}.away")
+    with sb.Filter.open(source) as again:
+        assert again.status()["unabsorbed"] == 0
+        assert again.problems() == []
+        again.absorb("a note")
+        assert "a note" not in [row["note"] for row in again.history() if "note" in row]

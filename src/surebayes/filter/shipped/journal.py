@@ -25,6 +25,14 @@ class ShippedJournal(Journal):
     kind = SHIPS
 
     @contextlib.contextmanager
+    def locked(self, wait: float, guard: contextlib.AbstractContextManager[object]) -> Iterator[None]:
+        """Refuse to add rows that can't be shipped, with `sync`."""
+        ships = read_ships(self.folder)
+        if ships is not None and ships.sync:
+            ShippedWriter(self.folder, ships, self.facts).index()
+        yield
+
+    @contextlib.contextmanager
     def committing(self) -> Iterator[None]:
         """Write the new rows into the folder before the commit, and name them there after it.
 
