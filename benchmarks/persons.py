@@ -42,8 +42,8 @@ from rich.table import Table
 from starting import environment
 
 import surebayes as sb
+from surebayes.allocator import share_arenas
 from surebayes.filter.persons import Persons
-from surebayes.server.allocator import share_arenas
 from surebayes.server.layers import OpenLayers
 
 WORDS = 60_000

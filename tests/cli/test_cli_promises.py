@@ -203,7 +203,7 @@ def test_a_threshold_of_the_caller_and_none_at_all():
 
 def test_mails_are_taken_in_thein_order_of_time():
     """With time stamps reversed, the first third of the time is the last third of the input."""
-    from surebayes.research.audit import in_order_of_time
+    from surebayes.research.chronology import in_order_of_time
 
     assert in_order_of_time(["ham", "spam", "ham", "spam"], [4.0, 3.0, 2.0, 1.0]).tolist() == [3, 2, 1, 0]
     assert in_order_of_time(["ham", "ham", "spam", "spam"], [1.0, 9.0, None, None]).tolist() == [0, 2, 1, 3]

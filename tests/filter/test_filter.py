@@ -508,6 +508,17 @@ def test_a_promise_is_kept_with_the_model(tmp_path):
         assert more.n_negatives == renewed.n_negatives + 30
 
 
+def test_a_training_without_journal_is_the_same_in_a_file(tmp_path, monkeypatch):
+    results = []
+    for held in (64 * 2**20, 20_000):
+        monkeypatch.setattr(spool, "HELD", held)
+        monkeypatch.setattr(training, "CHUNK", 7)
+        with sb.Filter.create(tmp_path / str(held), width=2**14) as mine:
+            mine.train(MAILS, journal=False)
+        results.append(tables(tmp_path / str(held)))
+    assert results[0] == results[1]
+
+
 @pytest.mark.parametrize("model", ["pool", "words"])
 def test_training_in_a_file_or_in_memory_or_one_by_one_is_the_same(tmp_path, monkeypatch, model):
     results = []

@@ -6,6 +6,7 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import time
 
 import numpy as np
@@ -18,7 +19,7 @@ from surebayes.datasets.mail_store import MailStore
 from surebayes.errors import BadInput
 from surebayes.guarantees.order_statistics import allowed_above
 from surebayes.guarantees.order_statistics import negatives_needed as needed
-from surebayes.research.audit import in_order_of_time
+from surebayes.research.chronology import in_order_of_time
 from surebayes.research.mailbox_audit import audit_mailbox, cleaned
 
 N, BLOCKS = 420, 6
@@ -305,6 +306,23 @@ def test_bad_input_is_a_sentence(capsys, monkeypatch, mailbox, words, part):
     assert done.code not in (0, 70)
     assert part in " ".join(done.err.split())
     assert not done.out
+
+
+@pytest.mark.slow
+def test_filters_are_trained_before_scikit_learn_takes_memory(mailbox):
+    """And large blocks of memory are mapped, so that a filter's memory is free before the next one is trained."""
+    script = (
+        "import sys, surebayes.allocator as allocator\n"
+        "from surebayes.cli import audit\n"
+        "from surebayes.research import mailbox_audit\n"
+        "seen = []\n"
+        "mailbox_audit.release_freed = lambda: seen.append('sklearn' in sys.modules)\n"
+        "allocator.map_large_blocks = lambda: seen.append('mapped')\n"
+        f"audit.audit(['--maildir', {str(mailbox[0])!r}, '--blocks', '3', '--json'], standalone_mode=False)\n"
+        "assert seen == ['mapped', False, False, False, False], seen\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow

@@ -128,7 +128,6 @@ def audit(
     Messages without the header field are skipped and counted. --scores reads a table instead.
     """
     from surebayes.filter.evaluation import check_picture, draw_roc
-    from surebayes.research import audit as audits
 
     for path in (*plots, *([over_time] if over_time else [])):
         check_picture(path)
@@ -151,7 +150,9 @@ def audit(
     for path in plots:
         draw_roc(curves, path, mark=mark)
     if over_time:
-        audits.draw_over_time(report, over_time)
+        from surebayes.research.audit import draw_over_time
+
+        draw_over_time(report, over_time)
     pictures = [*plots, *([over_time] if over_time else [])]
     if _show.wants_json(as_json):
         _show.print_json({**report.to_dict(), "plots": pictures})
@@ -188,6 +189,7 @@ def _audit_mailbox(
     as_json: bool | None,
     options: dict[str, Any],
 ) -> None:
+    from surebayes.allocator import map_large_blocks
     from surebayes.datasets.mail_store import MailStore
     from surebayes.datasets.sources import Sources
     from surebayes.filter.evaluation import draw_roc
@@ -195,6 +197,7 @@ def _audit_mailbox(
 
     skipped: list[str] = []
     json_lines = _show.wants_json(as_json)
+    map_large_blocks()
     if options["threshold"] is not None and by is None:
         raise click.UsageError("--threshold needs --by, the header field whose score it is for.")
 

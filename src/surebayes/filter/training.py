@@ -9,6 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from surebayes.allocator import release_freed
 from surebayes.filter.model import Features
 from surebayes.filter.plain_values import label_of
 from surebayes.filter.state import State, Transaction
@@ -78,7 +79,7 @@ class _Training:
     ) -> None:
         self.session, self.journal, self.lesson, self.progress = session, journal, lesson, progress
         self.done = {"learnt": 0, "already": 0, "moved": 0, "reserved": 0}
-        self.spool = Spool(session.path)
+        self.spool = Spool(session.path, 1 if journal else 4)  # without a journal: for large amounts of mail
         names = session.loaded_state().names
         # Same rule as `is_reserved`, since eight hexadecimal digits sort like the number.
         shares = [reserve] + [reserve / 2] * (len(names) - 1) if journal else [0.0] * len(names)
@@ -101,6 +102,8 @@ class _Training:
             read += len(messages)
             if self.progress is not None:
                 self.progress("reading", read, None)
+        if self.spool.file is not None:
+            release_freed()
 
     def is_new(self, fingerprint: str, label: str) -> bool:
         """Return whether a message is unknown, has only one label, and is not reserved."""

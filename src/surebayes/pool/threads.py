@@ -67,6 +67,7 @@ class _Team:
     def _help(self) -> None:
         while (job := self.waiting.get()) is not None:
             job.run()
+            del job  # its documents and its model are free while the thread waits
 
     def take(self) -> "_Job | None":
         """Return the oldest queued job, if any."""

@@ -27,6 +27,7 @@ from surebayes.guarantees.running_audit import AlarmAudit
 from surebayes.mail.score_headers import HeaderScore, arrival, header_block, header_score
 from surebayes.metrics.significance import rate_interval
 from surebayes.research import trec
+from surebayes.research.chronology import in_order_of_time
 from surebayes.research.mail_groups import MailGroups
 
 POINTS = 50
@@ -539,26 +540,6 @@ def ranking_of(system: str, truth: Bools, scores: Floats, alarms: float | None) 
         None if alarms is None else metrics.tpr_at_fpr(truth, scores, alarms),
         [(float(f), float(t)) for f, t in zip(rates[0], rates[1])],
     )
-
-
-def in_order_of_time(labels: Sequence[str], times: Sequence[float | None]) -> NDArray[np.intp]:
-    """Return the order of messages by time.
-
-    A message without a time gets that of its neighbour of the same class; a class without any times is spread evenly
-    over the period.
-    """
-    known = [when for when in times if when is not None]
-    first, last = (min(known), max(known)) if known else (0.0, 1.0)
-    when = np.zeros(len(labels))
-    for label in ("ham", "spam"):
-        places = [i for i, name in enumerate(labels) if name == label]
-        stated = [(k, times[i]) for k, i in enumerate(places) if times[i] is not None]
-        spread = np.linspace(first, last, len(places))
-        if stated:
-            nearest = np.searchsorted([k for k, _ in stated], np.arange(len(places))).clip(max=len(stated) - 1)
-            spread = np.array([stated[k][1] for k in nearest], dtype=np.float64)
-        when[places] = spread
-    return np.argsort(when, kind="stable")
 
 
 def _own_scores(

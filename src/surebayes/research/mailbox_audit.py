@@ -18,10 +18,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from surebayes.allocator import release_freed
 from surebayes.datasets.mail_store import STORE_FIELDS, MailStore, StoredMessage
 from surebayes.errors import BadInput
 from surebayes.guarantees.prequential import PrequentialThreshold
@@ -29,8 +30,11 @@ from surebayes.guarantees.running_audit import AlarmAudit
 from surebayes.mail.message import read_message
 from surebayes.mail.readers import without_fields
 from surebayes.mail.score_headers import HeaderScore, arrival, header_block, header_score
-from surebayes.research.audit import Ranking, in_order_of_time, ranking_of
+from surebayes.research.chronology import in_order_of_time
 from surebayes.research.mail_groups import MailGroups
+
+if TYPE_CHECKING:
+    from surebayes.research.audit import Ranking
 
 KNOWN_HEADERS = ("X-Spam-Status", "X-Spamd-Result", "X-Bogosity", "X-Spam-Score")
 """Header fields with verdicts of the other filter, in the order of preference."""
@@ -379,6 +383,7 @@ class _CrossFit:
             try:
                 for number in range(1, len(self.ends)):
                     block = self._judge(number, f"{folder}/{number}")
+                    release_freed()
                     if number > 1:
                         self.report.blocks.append(block)
                         judged(block)
@@ -408,6 +413,7 @@ class _CrossFit:
                     yield document.content, mailbox.messages[document.place].label
 
             trained.train(lessons(), journal=False)
+        release_freed()
         scores: list[tuple[int, float]] = []
         with judging(folder) as open_filter:
             for done, (document, decision) in enumerate(open_filter.verdicts(mailbox.documents(places)), 1):
@@ -480,6 +486,10 @@ class _CrossFit:
 
     def _rankings(self, compared: np.ndarray) -> list[Ranking]:
         """Return the rankings of both filters, or of the new one if the other's scores come from several fields."""
+        from surebayes.research.audit import (
+            ranking_of,
+        )  # scikit-learn takes 150 MB, not needed while filters are trained
+
         alone = len(self.mailbox.headers) == 1 and bool(compared.any())
         for among in [compared] * alone + [self.counted]:
             here = np.flatnonzero(among)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from surebayes.allocator import release_freed
 from surebayes.errors import Busy, JournalAway, StoreError
 from surebayes.filter.base import stamp_of
 from surebayes.filter.filter import Filter
 from surebayes.filter.new_folder import remove_unused
 from surebayes.filter.persons import Persons, folder_of, has_layer
 from surebayes.filter.store.journal_file import NAME as JOURNAL
-from surebayes.server.allocator import release_freed
 
 if TYPE_CHECKING:
     from surebayes.filter.following import LayersFollower

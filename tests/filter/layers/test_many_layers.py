@@ -18,12 +18,12 @@ from hypothesis import HealthCheck, given, settings
 
 import surebayes as sb
 from strategies import layer_steps
+from surebayes.allocator import release_freed
 from surebayes.errors import BadModel
 from surebayes.filter.model import Model
 from surebayes.filter.persons import Persons
 from surebayes.filter.state import FEW_LESSONS
 from surebayes.pool.engine import Engine
-from surebayes.server.allocator import release_freed
 from surebayes.server.layers import OpenLayers
 from surebayes.synthetic import mail_stream
 

@@ -146,10 +146,18 @@ Places = tuple[Chunk, Sequence[int]]
 
 
 class Spool:
-    """A spool of the terms of many messages, read back in another order: in memory, for large trainings in a file."""
+    """A spool of the terms of many messages, read back in another order: in memory, for large trainings in a file.
 
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
+    Parameters
+    ----------
+    folder : str
+        The folder for the file.
+    parts : int
+        It keeps one of this many parts of `HELD` in memory.
+    """
+
+    def __init__(self, folder: str, parts: int = 1) -> None:
+        self.folder, self.most_held = folder, HELD // parts
         self.chunks: list[Chunk] = []
         self.places: dict[str, int] = {}  # by fingerprint: where it came first
         self.ids: dict[str, str] = {}  # by fingerprint: the Message-ID, where there is one
@@ -180,7 +188,7 @@ class Spool:
         else:
             already = self._add_repeated(chunk, first)
         size = chunk.size()
-        if self.held + size <= HELD:
+        if self.held + size <= self.most_held:
             self.held += size
         else:
             if self.file is None:

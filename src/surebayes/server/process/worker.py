@@ -13,7 +13,7 @@ from typing import Any
 
 import uvicorn
 
-from surebayes.server.allocator import share_arenas
+from surebayes.allocator import share_arenas
 from surebayes.server.http.protocol import BoundedProtocol
 from surebayes.server.log import Log
 from surebayes.server.mail.milter_listener import MilterListener
