@@ -614,7 +614,7 @@ def test_a_promise_for_one_of_many_classes(tmp_path):
         mine.train(
             [(f"{label}{label} word{i} thing{i % 7}", label) for i in range(150) for label in "abc"], reserve=0.5
         )
-        with pytest.raises(ValueError, match="needs the positive one"):
+        with pytest.raises(ValueError, match="needs `positive` or"):
             mine.calibrate(max_fpr=0.2, negatives=["new"])
         promise = mine.calibrate(max_fpr=0.2, positive="c")
         assert promise.pos_label == "c"

@@ -74,7 +74,8 @@ def test_a_forgotten_message_still_has_content(folder):
         (receipt,) = opened.receipts(["Cheap pills"])
     assert (receipt["statement"], receipt["content"]) == ("absent", True)
     assert (
-        receipts.contradiction({**receipt, "content": False}, folder) == "the journal holds the content of the message"
+        receipts.contradiction({**receipt, "content": False}, folder) == "the journal still has the content of the
+        message"
     )
 
 

@@ -1,7 +1,7 @@
-"""Archives: a filter with its whole history as one file, written atomically and unpacked without trust.
+"""Archives: a filter with its whole history in one file, written atomically and checked before it is unpacked.
 
-An archive may come from anybody. It may hold only a filter's files, unpacks to a bounded size, and is opened and
-checked like any filter before its files are moved into place.
+An archive is untrusted input. It may contain only a filter's files, it unpacks to a bounded size, and the unpacked
+filter is opened and checked before its files are moved into place.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from surebayes.persist.manifest import MAX_MANIFEST, dumped, seal
 from surebayes.persist.manifest import NAME as MANIFEST
 
 MAX_RATIO = 100
-"""Maximum ratio of unpacked to packed size: a filter's files shrink to a third, a bomb to a thousandth."""
-_ALWAYS = 2**24  # bytes that any archive may unpack to, however small
+"""Maximum ratio of unpacked to packed size: a filter's files shrink to a third, a zip bomb to a thousandth."""
+_ALWAYS = 2**24  # bytes that an archive of any size may unpack to
 _MAX_CONFIG = 2**20
 _ATTEMPTS = 3
 _PIECE = 2**20
@@ -43,7 +43,7 @@ _BROKEN = (
 
 
 def export(session: Session, archive: str, comment: bytes = b"") -> None:
-    """See `Filter.export`; `comment` becomes that of the zip file."""
+    """Write a filter to an archive, with a comment in the zip file; see `Filter.export`."""
     session.absorb(None)
     with session.exclusive(if_away=True), contextlib.ExitStack() as stack:
         copy = stack.enter_context(_copied(session.path, JOURNAL))
@@ -117,7 +117,7 @@ def pack(files: dict[str, str], out: Any) -> None:
 
 @contextlib.contextmanager
 def _copied(folder: str, name: str) -> Iterator[str]:
-    """Lend the path of an empty file for a copy; the next writer removes leftovers of a killed process."""
+    """Yield the path of an empty file for a copy; the next writer removes the leftovers of a killed process."""
     path = os.path.join(folder, f".tmp-{os.getpid()}-{os.urandom(4).hex()}-{name}")
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -187,7 +187,7 @@ def _check(folder: str) -> None:
 
 
 def settings_of(archive: str) -> tuple[list[str], list[str]]:
-    """Return the names of the settings in an archive that `import_` takes, and of the dropped ones."""
+    """Return the names of the settings in an archive that `import_` keeps, and of the settings that it drops."""
     with zipfile.ZipFile(archive) as file:
         if CONFIG not in file.namelist():
             return [], []
@@ -236,7 +236,7 @@ def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
 
 
 def set_config(folder: str) -> None:
-    """Update the manifest's summary of the settings, which is still that of the exporting machine."""
+    """Update the manifest's summary of the settings, which still describes the exporting machine."""
     manifest = Manifest.read(folder).values
     config = settings.compiled(folder)
     if manifest.get("config", config) != config:
@@ -251,7 +251,7 @@ def _pieces(file: zipfile.ZipFile, name: str) -> Iterator[bytes]:
 
 
 def put_in_place(scratch: str, path: str) -> None:
-    """Move the files of a checked filter into place, the manifest last: without it there is no filter."""
+    """Move the files of a checked filter into place, the manifest last, because it makes the folder a filter."""
     made = make_private(path)
     moved: list[str] = []
     try:
@@ -281,7 +281,7 @@ def put_in_place(scratch: str, path: str) -> None:
 
 
 def _remove_empty(path: str) -> None:
-    """Remove a folder that holds nothing but a lock."""
+    """Remove a folder that is empty except for a lock."""
     with contextlib.suppress(OSError):
         if os.listdir(path) == ["lock"]:
             os.unlink(os.path.join(path, "lock"))
@@ -289,6 +289,6 @@ def _remove_empty(path: str) -> None:
 
 
 def check_new(path: str) -> None:
-    """Refuse a folder that holds anything but a lock and settings."""
+    """Raise FileExistsError for a folder with other files than a lock and settings."""
     if os.path.isdir(path) and set(os.listdir(path)) - {"lock", CONFIG}:
         raise FileExistsError(f"{path!r} is not empty. Use a new or empty folder.")

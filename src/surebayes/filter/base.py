@@ -1,11 +1,11 @@
 """The base of a layer: opened read-only, reloaded when it changes, and its counts with the layer's on top.
 
-A layer is a filter whose settings name a base. It judges by the base's counts plus its weighted counts. Weights are
-the base's plus the steps of the layer's lessons. Second stages come from the base, and so does the threshold until the
-layer has one. If the base can't be read, judging falls back to the base as this process last read it, else to the
-layer's counts alone, and the verdict names the fallback. The base may itself be a layer.
+A layer is a filter with a base in its settings. It judges by the base's counts plus its weighted counts. Its weights
+are the base's weights plus the steps of the layer's lessons. Second stages come from the base, and so does the
+threshold until the layer has one. If the base can't be read, judging falls back to the base as this process last read
+it, else to the layer's counts alone, and the verdict names the fallback. The base may itself be a layer.
 
-`surebayes filter` imports this module: no numpy, no typing.
+`surebayes filter` imports this module, so it imports neither numpy nor typing.
 """
 
 import os
@@ -33,7 +33,7 @@ _kernel = kernel("pool")
 DEEPEST = 8
 """Maximum depth of a stack of layers, with the filter at the bottom."""
 ON_BASE, ON_LAST, ON_PART, ALONE = "base", "last base", "part of the base", "own layer"
-"""Basis of a layer's verdict: the current base, the base as last read, the base without its own base, or no base."""
+"""The basis of a layer's verdict: the current base, the base as last read, the base without its base, or no base."""
 
 
 def stamp_of(folder: str) -> "tuple[int, int]":
@@ -74,12 +74,12 @@ class Base:
 
     @property
     def tuned(self) -> str:
-        """Identity of the weights, here and below: steps from other weights are void."""
+        """Identity of the weights, here and below; a layer's steps are valid only for the weights they started from."""
         return self.model.tuned
 
     @property
     def problem(self) -> str:
-        """Why a filter below it can't be read; "" if all can."""
+        """The problem with a filter below the base that can't be read; "" if there is none."""
         return "" if self.model.base_in_use is None else self.model.base_in_use.problem
 
     @property
@@ -97,7 +97,7 @@ def opened(
     folder: str, link: BaseLink, layer: Engine, hold: bool, open_model: "OpenModel",
     above: "tuple[str, ...]" = (), before: "Base | None" = None,
 ) -> Base:  # fmt: skip
-    """Open the base of a layer in a folder; StoreError, BadModel or OSError if it can no longer serve as base."""
+    """Open the base of the layer in a folder; StoreError, BadModel or OSError if it can't be used as base any more."""
     problem: Exception | None = None
     for place in link.places(folder):
         try:
@@ -205,7 +205,7 @@ def pool_alone(layer: Engine) -> Engine:
 
 
 def thresholds_of(base_record: object) -> "dict[str, float]":
-    """Return the base's thresholds from a layer's manifest; none if it has none."""
+    """Return the base's thresholds from a layer's manifest; {} if there are none."""
     values = base_record.get("thresholds") if isinstance(base_record, dict) else None
     fits = isinstance(values, dict) and all(isinstance(value, float) and isfinite(value) for value in values.values())
     return values if fits else {}  # type: ignore[return-value]
@@ -219,7 +219,7 @@ class BaseInUse:
     base : Base or None
         The base.
     problem : str
-        Why it isn't the current one; "" if it is.
+        The reason for a fallback; "" if the current base is in use.
     """
 
     __slots__ = ("_above", "_is_last", "_looked", "base", "folder", "hold", "link", "problem")
@@ -248,7 +248,7 @@ class BaseInUse:
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing below has changed, an unreadable base included."""
+        """Return whether all filters below are unchanged, including an unreadable base."""
         if self.base is None or self._is_last:
             return self._looked == self._stamps()
         return self.base.is_current
@@ -270,7 +270,7 @@ class BaseInUse:
         return pool_alone(layer) if self.base is None else pool_on(self.base, layer, self.link, missing)
 
     def judging(self, own: "Model", base_record: object) -> "tuple[dict[str, float], Sequence[float] | None, str]":
-        """Return thresholds, probability map and version of a layer; the base's until the layer has its own.
+        """Return a layer's thresholds, probability map and version; the base's map and thresholds if it has none.
 
         Parameters
         ----------
@@ -344,11 +344,11 @@ def over(base: Engine, layer: Engine, weight: int, missing: "list[int] | None" =
     Parameters
     ----------
     base : Engine
-        The base, with its weights and second stages; it may be layered itself.
+        The base, with its weights and second stages; it may be a layer's pool.
     layer : Engine
         The layer's counts, with the steps of its lessons as weights, starting from 0.
     weight : int
-        How often each of the layer's documents counts.
+        The weight of each of the layer's documents.
     missing : list of int, optional
         The result of `missing_columns_of`, if known.
 
@@ -377,7 +377,9 @@ def over(base: Engine, layer: Engine, weight: int, missing: "list[int] | None" =
     engine = Engine(base.reader, base.views, base.classes, sums)
     documents = [a + weight * b for a, b in zip(base.documents, layer.documents)]
     if sum(documents) >= 2**31:
-        raise OverflowError(f"A pool counts up to 2**31 documents; the layer's lessons times {weight} exceed that.")
+        raise OverflowError(
+            f"A pool counts up to 2**31 documents; the layer's lessons times {weight} exceed that. Lower own_weight."
+        )
     engine.documents, engine.experts = ints(documents), base.experts
     engine.weights, engine.coverage = stepped(base.weights, layer.weights.units), base.coverage
     return engine

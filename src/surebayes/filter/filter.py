@@ -1,4 +1,4 @@
-"""Filter: a model in a folder that judges documents and learns from every correction, exactly."""
+"""The class `Filter`: a model in a folder that judges documents and learns exactly from every correction."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ __all__ = ["Filter", "Verdict"]
 
 
 class Rescue(NamedTuple):
-    """The result of a rescue: the outcome of `teach`, whether it was a false alarm, and the budgets after it."""
+    """The result of a rescue: the outcome of `teach`, whether the verdict was a false alarm, and the new budgets."""
 
     outcome: str
     alarm: bool
@@ -66,14 +66,14 @@ class Filter:
 
     Create one with `Filter.create`, open it with `Filter.open`; it is a context manager. Every lesson is in the journal
     before `teach` returns, and survives a crash of the process. Learning is exact: a message taught twice counts once,
-    a message taught with another label moves, a forgotten message leaves no trace in the model.
+    a message taught with another label moves to that class, and a forgotten message leaves no trace in the model.
 
     Attributes
     ----------
     path : str
         The folder.
     classes : list of str
-        The labels; of two the second is the positive class.
+        The labels. Of two, the second is the positive class.
 
     Examples
     --------
@@ -131,20 +131,25 @@ class Filter:
         reader : {"mail", "text"}, default="mail"
             How documents are read: as raw messages, or as plain text.
         model : {"pool", "words"}, default="pool"
-            The experts of `ViewPool`, or one expert on hashed words and header tokens: a fraction of the size and
-            ten times the speed, less precise. A single expert has no weights to learn, except by `retune`.
+            The experts of `ViewPool`, or a single expert on hashed words and header tokens, which is much smaller, ten
+            times as fast, and less precise. A single expert has no weights to learn, except by `retune`.
         width : int, default=2**22
-            Hashed columns of each view; only used ones take room.
+            The number of hashed columns of each view. Only columns in use take space.
         renew : bool, default=True
             As in `open`.
         content : bool, default=True
             Whether the journal keeps the part of a message that the views read; see `keep_content`.
         base : path, optional
-            Another filter as base, which makes this one a layer. It has the base's reader, classes and views, and
-            judges by the base's counts plus `own_weight` times its own; its lessons stay in its own folder. The base is
-            only read, and its later lessons count as well.
+            The folder of another filter, which makes the new filter a layer on it. A layer takes the reader, classes
+            and views of its base, and judges by the base's counts plus `own_weight` times the layer's counts. It reads
+            the base, including its later lessons, and never writes to it.
         own_weight : int, default=50
-            How often each of a layer's lessons counts, from 1 to 1,000.
+            The weight of each of a layer's lessons, from 1 to 1,000.
+
+        Raises
+        ------
+        FileExistsError
+            If the folder isn't empty.
         """
         with contextlib.suppress(TypeError):  # `check_classes` raises the error
             width = plain_whole(width, "width")
@@ -174,9 +179,8 @@ class Filter:
         path : path
             The folder.
         renew : bool, default=True
-            Whether this process renews the threshold's certificate when its lessons have made it stale: after `train`,
-            `retune` and `rollback`, and whenever the model is written after 100 lessons, or after as many as a
-            hundredth of all documents.
+            Whether this process renews a stale certificate after `train`, `retune` and `rollback`, and when it writes
+            the model after enough lessons: 100, or a hundredth of all documents if that is fewer.
 
         Raises
         ------
@@ -270,14 +274,14 @@ class Filter:
             self._rounds = None
 
     def when_away(self, policy: str, waiting_bytes: int) -> None:
-        """Set the treatment of lessons in this process while the database of a shared journal is away.
+        """Choose to keep or refuse lessons in this process while the shared journal's database is unreachable.
 
         Parameters
         ----------
         policy : {"keep", "refuse"}
-            Keep them on disk and send them later, or refuse them. By default that of the settings.
+            Keep lessons on disk and send them later, or refuse them. Without a call, the filter's settings decide.
         waiting_bytes : int
-            The most bytes that are kept.
+            The maximum size of kept lessons, in bytes.
         """
         self._away = policy, waiting_bytes
 
@@ -292,19 +296,19 @@ class Filter:
         self._session.absorb(text_or_none(note, "note"))
 
     def bulk(self, note: str | None = None, renew: bool = False) -> AbstractContextManager[None]:
-        """Defer writing the model to the end of a block of many lessons; the journal has them at once.
+        """Defer writing the model to the end of a block of many lessons; each lesson is in the journal at once.
 
         Parameters
         ----------
         note : str, optional
             A note in the history for the version at the end of the block.
         renew : bool, default=False
-            Renew a stale certificate at the end, however few the lessons.
+            Whether to renew a stale certificate at the end, regardless of the number of lessons.
         """
         return self._session.bulk(text_or_none(note, "note"), renew)
 
     def _see(self, document: bytes | str, state: State) -> Features:
-        """Read a document, once if it is judged and then taught."""
+        """Return the features of a document, cached for a document that is judged and then taught."""
         if self._last is None or self._last[0] is not document or not isinstance(document, (bytes, str)):
             self._last = document, state.features_of(document)
         return self._last[1]
@@ -322,14 +326,16 @@ class Filter:
         document : bytes or str
             A message as received (str is taken as its source), or a text.
         remember : bool, default=True
-            With a budget of alarms: whether someone acts on the verdict, so that it is remembered (on disk, if it may
-            become an alarm) before it is returned. False judges by the same thresholds and remembers nothing.
+            Whether someone acts on the verdict. If so, a filter with a budget of alarms, or one that remembers
+            verdicts, records it before returning it; a possible alarm is flushed to disk. False judges by the same
+            thresholds and records nothing.
         person : str, optional
             The recipient; remembered with the verdict.
 
         Returns
         -------
         Verdict
+            Label, score, threshold in force and probability, with explanations on request.
         """
         session = self._session
         if person is not None:
@@ -474,15 +480,16 @@ class Filter:
         who : str, optional
             The source of the label; kept in the history.
         person : str, optional
-            The recipient whose remembered verdict it corrects; by default everybody's.
+            The recipient whose remembered verdict is corrected; by default the verdicts for all recipients.
         remember : bool, default=True
             Whether the label counts in budgets and for remembered verdicts.
 
         Returns
         -------
         {"learnt", "already", "moved", "waiting"}
-            "already": it was learnt with this label before and counts once. "moved": it had another label, now undone.
-            "waiting": the database of the shared journal is away; the lesson is on disk, and is sent when it is back.
+            "already": the document was learnt with this label before and counts once. "moved": it was learnt with
+            another label, and that lesson is undone. "waiting": the database of the shared journal is unreachable; the
+            lesson is on disk, and is sent once the database can be reached.
         """
         state = self._session.current_state()
         label, lesson = label_of(label, state.names), Lesson(who)
@@ -508,7 +515,7 @@ class Filter:
         self, kind: str, fingerprint: str, label: str, content: bytes, message_id: str, lesson: Lesson,
         cause: JournalAway,
     ) -> str:  # fmt: skip
-        """Keep a lesson on disk until the database of the shared journal is back, unless the settings refuse it."""
+        """Keep a lesson on disk until the shared journal's database can be reached, unless the settings refuse it."""
         from surebayes.filter.settings import resolve
         from surebayes.filter.shared import outbox
 
@@ -546,7 +553,7 @@ class Filter:
             )
 
     def is_set_aside(self, document: bytes | str) -> bool:
-        """Whether a document is reserved for calibration, so that a promise depends on it.
+        """Return whether a document is reserved for calibration, so that a promise depends on it.
 
         Parameters
         ----------
@@ -594,38 +601,38 @@ class Filter:
     ) -> dict[str, Any]:
         """Learn many documents at once; the result doesn't depend on their order.
 
-        If they are at least as many as the filter has learnt before, its experts are weighted as in `ViewPool.fit`: by
-        their scores for a third of the documents, chosen by fingerprint, before these are learnt too ("reliability"
-        for mail, "stack" for text). Then a text filter's second stages are fitted. Fewer documents are ordinary
-        lessons: each is judged, moves the weights a step, and is learnt; `retune` weights the experts again. If a
-        training was interrupted before it weighted the experts (`unweighed`), training on the same documents again
-        gives the result of an uninterrupted one.
+        With at least as many documents as the filter has learnt before, `train` weights the experts as `ViewPool.fit`
+        does: by their scores for a third of the documents, chosen by fingerprint, before these are learnt too
+        ("reliability" for mail, "stack" for text). Then it fits a text filter's second stages. Fewer documents are
+        ordinary lessons: each is judged, moves the weights a step, and is learnt; `retune` weights the experts again.
+        After a training that was interrupted before it weighted the experts (see `unweighed`), training on the same
+        documents again gives the result of an uninterrupted one.
 
         Parameters
         ----------
         documents : iterable of (document, label)
-            Read once; only their terms are kept, in a temporary file.
+            The documents and their labels. The iterable is read once; a temporary file keeps only the terms.
         reserve : float, default=0.2
-            Share of the documents of the first class, and half that share of the remaining ones, that are reserved for
-            `calibrate` and not learnt. The choice depends only on their fingerprints.
+            The share of the first class that is reserved for `calibrate` and not learnt; half that share of the other
+            classes is. The choice depends only on the documents' fingerprints.
         journal : bool, default=True
-            False leaves them out of the journal: half the room on disk, but they can't be forgotten, moved, rolled back
-            or used by `retune`.
+            Whether the documents are recorded in the journal. False halves the space on disk, but these documents
+            can't be forgotten, moved, rolled back or used by `retune`.
         who : str, optional
             Recorded in the history.
         progress : callable, optional
             Called periodically with the step ("reading", then "learning"), the number of documents done, and their
             total (None while reading).
         spread : callable, optional
-            Where documents are read and cut into terms: called with a function and an iterable, it yields the
-            function's result for each item, in order. None uses threads, `surebayes.cluster.DaskSpread` the workers of
-            a Dask cluster.
+            A parallel `map` for reading documents and cutting them into terms: called with a function and an iterable,
+            it yields the function's result for each item, in order. None uses threads; `surebayes.cluster.DaskSpread`
+            uses the workers of a Dask cluster.
 
         Returns
         -------
         dict
-            The numbers of documents "learnt", "already" known, "moved" and "reserved", and of "contradictory" ones,
-            which came with two labels and were skipped.
+            The numbers of documents "learnt", "already" known, "moved" and "reserved"; "contradictory": the number of
+            documents that were skipped because they had two labels.
         """
         reserve, lesson = plain_real(reserve, "reserve"), Lesson(who)
         if not 0 <= reserve < 1:
@@ -655,7 +662,7 @@ class Filter:
     def retune(self, weights: str | None = None, who: str | None = None) -> dict[str, Any]:
         """Weight the experts and fit the second stages again, from the messages in the journal.
 
-        A third of them, chosen by fingerprint, is scored by the model of the remaining two thirds.
+        A third of the messages, chosen by fingerprint, is scored by the model of the remaining two thirds.
 
         Parameters
         ----------
@@ -667,7 +674,7 @@ class Filter:
         Returns
         -------
         dict
-            "weights" by expert (and class, if more than two), and the number of "documents" used.
+            "weights" by expert (and by class, for more than two classes), and the number of "documents" used.
         """
         return tuning.retune(self._session, text_or_none(weights, "weights"), Lesson(who))
 
@@ -675,9 +682,9 @@ class Filter:
 
     @property
     def certificate(self) -> Certificate | Certificates | None:
-        """The filter's certificate, marked stale if the model has changed since. None without a promise.
+        """Return the filter's certificate, marked stale if the model has changed since; None without a promise.
 
-        With more than two classes and more than one promise, `Certificates` by class.
+        A filter with more than two classes and more than one promise returns `Certificates` by class.
         """
         with self._session.mutex:
             state = self._session.fresh_state()
@@ -716,46 +723,48 @@ class Filter:
     ) -> Certificate | Certificates:
         """Choose the threshold that keeps a promise on false alarms, from documents that were never learnt.
 
-        These are the reserve of `train` and the documents given here, which join the reserve. A document that was
-        learnt before is skipped, since the model knows it.
+        These documents are the reserve of `train` and the documents given here, which join the reserve. A document that
+        was learnt before is skipped, since the model knows it.
 
         Parameters
         ----------
         max_fpr : float, optional
-            Largest share of false alarms, by default .001, for documents like those set aside.
+            The largest false-alarm rate, by default .001, for documents that resemble the reserve.
         confidence : float, optional
             Probability that the promise holds, by default .95. A call without this, `max_fpr`, `min_precision`,
             `mislabelled`, `together`, `anytime` and `budget` is a renewal, which repeats the last promise.
         positive : str, optional
-            The positive class: the second of two; of more than two any one, by default each.
+            The positive class. Of two classes it is the second; of more, the default is a promise for each class.
         negatives, positives : iterable of documents
-            More documents of the first class (with more than two: of any other class), and of the positive class.
+            More documents of the first class (with more than two classes, of any class but the positive one), and of
+            the positive class.
         documents : iterable of (document, label)
             More documents of any class.
         mislabelled : (int, int), optional
-            Wrong labels to allow for: the maximum number of reserved negatives that aren't negative, and of true
-            negatives that are missing from them. By default (0, 0).
+            The wrong labels to allow for: the maximum number of reserved negatives with a wrong label, and of true
+            negatives that are missing from the reserved ones because of a wrong label. By default (0, 0).
         together : bool, optional
-            Whether this certificate and all its renewals hold at once with `confidence`; by default each holds with
-            `confidence` by itself. Each renewal needs a higher confidence than the last, which costs recall.
+            Whether this certificate and all its renewals hold jointly with `confidence`; by default each holds with
+            `confidence` by itself. Each renewal then needs a higher confidence than the last, which costs recall.
         min_precision : float, optional
-            Instead of `max_fpr`: the smallest precision of this class, at the reserve's shares of the classes.
+            The smallest precision of the positive class, at the reserve's shares of the classes; used instead of
+            `max_fpr`.
         budget : float, optional
-            A budget of false alarms, valid for any mail: in any stretch of n known good documents at most `burst` +
-            `budget` n alarms, plus those in flight. The filter remembers its verdicts from then on. Given alone, it
-            leaves an existing certificate unchanged. `end_budget` ends it.
+            The rate of a budget of false alarms, which holds for any mail: any sequence of n known good documents has
+            at most `burst` + `budget` n false alarms, plus those in flight. From then on the filter remembers its
+            verdicts. A call with a budget alone leaves an existing certificate unchanged. `end_budget` ends the budget.
         burst : float, optional
-            Alarms that a budget allows at once, by default 5.
+            The number of false alarms that a budget allows at once, by default 5.
         anytime : bool, optional
-            Whether the promise holds at all sizes of the reserve at once; off by default. Then you may calibrate again
-            with more documents as often as you like, and stop when the threshold is low enough. It takes about a
-            quarter more documents than a promise for one size.
+            Whether the promise holds at all sizes of the reserve at once; by default it holds for one size. An anytime
+            promise allows you to calibrate again with more documents at any time, and to stop when the threshold is low
+            enough. It takes about a quarter more documents.
 
         Returns
         -------
         Certificate, or Certificates if several classes have a promise
-            Kept with the model. Lessons make a promise on a rate stale; it is renewed as described in `open`, or by
-            calling this again. A budget never gets stale.
+            The promise, stored with the model. Lessons make a promise on a rate stale; it is renewed as described in
+            `open`, or by another call. A budget never becomes stale.
 
         Raises
         ------
@@ -786,7 +795,7 @@ class Filter:
         if budget is not None or burst is not None:
             budgeting.check(self, labels, budget, burst)
         if len(labels) > 1 and (negatives or positives):
-            raise ValueError("A filter of several classes needs the positive one, or documents. Got neither.")
+            raise ValueError("A filter with more than two classes needs `positive` or `documents`. Got neither.")
         more = ((document, label) for side, label in ((negatives, state.names[0]), (positives, labels[0]))
                 for document in side)  # fmt: skip
         promise.set_aside(self._session, itertools.chain(more, labelled(documents)))
@@ -799,7 +808,7 @@ class Filter:
         return made[labels[0]] if isinstance(made, dict) and positive is not None else made
 
     def held_out(self) -> tuple[np.ndarray, list[str]]:
-        """Score the reserve: scores (n,) or (n, classes), and labels."""
+        """Score the reserve; return the scores, of shape (n,) or (n, classes), and the labels."""
         import numpy as np
 
         scores, labels = self.held_out_scores()
@@ -807,12 +816,12 @@ class Filter:
         return (flat[:, 0] if len(self.classes) == 2 and len(labels) else flat), labels
 
     def held_out_scores(self) -> tuple[list[list[float]], list[str]]:
-        """Like `held_out`, as plain lists without numpy: scores for each contrast, and labels."""
+        """Score the reserve like `held_out`; return plain lists without numpy: scores for each contrast, and labels."""
         with self._session.mutex:
             return tuning.reserve_scores(self._session.fresh_state(), self._session.reading())[:2]
 
     def tradeoff(self, positive: str | None = None, confidence: float = 0.95) -> dict[str, Any]:
-        """Return the promise of each possible threshold, from the reserve; `calibrate` chooses one of them.
+        """Return the promise that the reserve allows for each possible threshold; `calibrate` chooses one of them.
 
         Parameters
         ----------
@@ -847,7 +856,7 @@ class Filter:
         document : bytes or str, optional
             Only events of this document.
         limit : int or None, default=50
-            How many rows.
+            The maximum number of rows; None for all.
         before : int, optional
             Only events before this version.
         """
@@ -870,14 +879,15 @@ class Filter:
         first, last : int
             Numbers of `versions`, or of any row of `history`.
         limit : int, default=100
-            How many messages are listed, the latest first.
+            The maximum number of listed messages, latest first.
 
         Returns
         -------
         dict
-            "learnt" and "forgotten": by class, how many messages count in one version and not in the other; "settings":
-            changes of settings in between; "messages": how many differ; "rows": each with "fingerprint", "before" and
-            "after" (its class in either version, or None), "time" and "who".
+            "learnt" and "forgotten": by class, the number of messages that count only in the later and only in the
+            earlier version; "settings": changes of settings in between; "messages": the number of differing messages;
+            "rows": for each its "fingerprint", "before" and "after" (its class in either version, or None), "time" and
+            "who".
         """
         with self._session.mutex:
             first, last = plain_whole(first, "first"), plain_whole(last, "last")
@@ -909,12 +919,12 @@ class Filter:
         Returns
         -------
         {"forgotten", "learnt"}
-            The new state of the message.
+            The state of the message after the call.
         """
         return history.undo(self._session, plain_whole(version, "version"), Lesson(who))
 
     def learnt(self) -> dict[str, Any]:
-        """Return how much was learnt: the part of `status` that needs no promise.
+        """Return the numbers of lessons and the size of the filter: the part of `status` without promises.
 
         Returns
         -------
@@ -934,14 +944,15 @@ class Filter:
     def status(self) -> dict[str, Any]:
         """Return the filter's status: documents by class, reserve, rows not yet absorbed, promises.
 
-        By class, "audit" is the result of `audit`, and "promise" has a sentence each on what is "promised" (with its
-        "state"), what was "delivered" so far, and the "worst" case; None for missing parts. A certificate that known
+        By class, "audit" is the result of `audit`, and "promise" has one sentence each on the rate "promised" (with its
+        "state"), the rate "delivered" so far, and the "worst" case; missing parts are None. A certificate that known
         labels contradict (see `drift`) is "revoked".
 
-        With a journal that several hosts share, "shared" has its URL without the password, the number of lessons
-        "waiting" for the database, the number of "waiting_verdicts" that changed here, the "problem" of a filter that
-        can't `follow`, and the "hosts" of one that does: "name", "release", "row", "digest", "seconds" since the
-        report, and the "state" of its lessons: "equal", "behind", or "different" from those of another host.
+        For a journal that several hosts share, "shared" has its URL without the password, the number of lessons
+        "waiting" for the database, the number of "waiting_verdicts" that changed here, the "problem" that keeps the
+        filter from following the journal, and, of a filter that does `follow`, the "hosts": each with "name",
+        "release", "row", "digest", "seconds" since the report, and the "state" of its lessons: "equal", "behind", or
+        "different" from another host's.
 
         With a shipped journal, "shipped" has the folder ("to"), "sync", "epoch", the last "row" there, "behind" (rows
         still to be shipped) and the "problem". In a copy, "followed" has the "source", "epoch", the last "row" here,
@@ -972,7 +983,7 @@ class Filter:
             }
 
     def shared_status(self) -> dict[str, Any]:
-        """Return the local state of a shared journal, without a query; {} if it isn't shared."""
+        """Return the local state of a shared journal, without querying the database; {} for other journals."""
         if not is_shared(self.path):
             return {}
         from surebayes.filter.shared import address, outbox
@@ -1004,8 +1015,8 @@ class Filter:
     def unweighed(self) -> int:
         """Return the number of messages learnt by a training that was interrupted before it weighted the experts.
 
-        0 if they are less than a third of all documents. Train on the same documents again: known ones are skipped, and
-        the experts are weighted as they would have been.
+        The number is 0 if they are less than a third of all documents. Training on the same documents again skips known
+        ones and weights the experts like an uninterrupted training.
         """
         with self._session.mutex:
             return tuning.unweighed(self._session.fresh_state(), self._session.journal)
@@ -1013,13 +1024,13 @@ class Filter:
     def problems(
         self, recount: bool = True, progress: Callable[[str, int, int | None], None] | None = None
     ) -> list[str]:
-        """Check the files, every journal row, and whether the counts of the journal's messages equal the model.
+        """Check the files, every journal row, and the model's counts against the journal's messages.
 
         Parameters
         ----------
         recount : bool, default=True
-            Whether to count every message's terms again, which is as much work as training; False compares the numbers
-            of documents only.
+            Whether to count every message's terms again, which takes as long as training; False compares only the
+            numbers of documents.
         progress : callable, optional
             Called periodically with the step, the number of rows done, and their total.
 
@@ -1044,7 +1055,7 @@ class Filter:
     # ---- remembered verdicts
 
     def share_memory(self, site: Filter) -> None:
-        """Use the remembered verdicts of a layer's base through a Filter that is open in this process.
+        """Read the remembered verdicts of a layer's base through a Filter that is open in this process.
 
         Parameters
         ----------
@@ -1054,12 +1065,12 @@ class Filter:
         self._recorder.share(site._recorder)
 
     def end_budget(self, positive: str | None = None, who: str | None = None) -> list[str]:
-        """End the budget of false alarms of a class, or of each, and cancel its debt. Return the classes.
+        """End the budget of false alarms of a class, or of each class, cancel its debt, and return the classes.
 
         Parameters
         ----------
         positive : str, optional
-            The class; by default all with a budget.
+            The class; by default every class with a budget.
         who : str, optional
             Recorded in the history.
         """
@@ -1078,21 +1089,21 @@ class Filter:
         most_bytes: int | None = None,
         presume_good_after: float | None = None,
     ) -> dict[str, Any]:
-        """Change the settings of remembered verdicts; omitted ones remain unchanged.
+        """Change the settings of remembered verdicts; omitted settings remain unchanged.
 
         Parameters
         ----------
         always : bool, optional
-            Whether to remember verdicts without a budget, too. With a budget they always are.
+            Whether to remember verdicts without a budget, too. With a budget, verdicts are always remembered.
         details : bool, optional
             Whether to store sender, subject, other filters' verdicts and the content that the views read, so that
             verdicts can be listed and learnt by number. Mail is then readable in the folder; off by default.
         days : float, optional
-            How long to remember them, by default 60 days; at least as long as correct labels take to arrive.
+            The maximum age of verdicts in days, by default 60; at least the time that correct labels take to arrive.
         most : int, optional
-            The maximum number, by default 200,000; potential alarms are deleted last.
+            The maximum number of verdicts, by default 200,000; potential alarms are deleted last.
         most_bytes : int, optional
-            The maximum size in bytes, by default a gigabyte.
+            The maximum size of all verdicts in bytes, by default a gigabyte.
         presume_good_after : float, optional
             Days without a complaint after which a document counts as good and pays back, by default 7; 0 for never.
 
@@ -1115,7 +1126,7 @@ class Filter:
 
     @property
     def remembers(self) -> bool:
-        """Whether verdicts are remembered without a budget, too."""
+        """Return whether verdicts are remembered without a budget, too."""
         memory = self._recorder.memory
         return memory is not None and bool(memory.facts()["always"])
 
@@ -1148,11 +1159,12 @@ class Filter:
         label : str, optional
             The label of the verdict.
         known : bool, optional
-            Only verdicts with a correct label, or without.
+            True for verdicts with a correct label, False for verdicts without one.
         differs, agrees : str, optional
-            A header field of another filter, such as X-Spam-Status, whose verdict differs or agrees.
+            A header field such as X-Spam-Status: only verdicts that differ or agree with the other filter's verdict in
+            that field.
         limit : int, default=50
-            How many.
+            The maximum number of verdicts.
         before : int, optional
             A verdict number: list only the verdicts after it.
         least_sure : bool, default=False
@@ -1177,25 +1189,25 @@ class Filter:
         """Search remembered verdicts with words such as ``from:ann is:unsure since:7d subject:"annual report"``.
 
         Plain words are looked up in sender and subject; a text matches at the beginning of a word. ``is:`` takes the
-        name of a class (the verdict), reviewed, unreviewed, wrong (the correct label is another one), or unsure
-        (unreviewed, the nearest to the threshold first). Times are in UTC. However many verdicts are remembered, a page
-        examines at most 15,000 of them (3,000 with is:unsure): it may have fewer results than `limit`, and more follow.
+        name of a class (the verdict), reviewed, unreviewed, wrong (the correct label differs), or unsure (unreviewed,
+        nearest to the threshold first). Times are in UTC. Each page examines at most 15,000 verdicts (3,000 with
+        is:unsure), so it may have fewer results than `limit` although more follow.
 
         Parameters
         ----------
         text : str, default=""
-            The words.
+            The search words; by default all verdicts match.
         person : str, optional
             Only verdicts for this recipient.
         limit : int, default=50
-            Results of a page.
+            The maximum number of results on a page.
         after : str, optional
             `next` of the previous page.
 
         Returns
         -------
         Found
-            "verdicts", the latest first, and "next", None at the end.
+            "verdicts", latest first, and "next", the start of the next page or None.
 
         Raises
         ------
@@ -1213,19 +1225,19 @@ class Filter:
         return search.search(memory, wanted, limit, text_or_none(after, "after"))
 
     def index_verdicts(self, most: int = 5000) -> int:
-        """Add remembered verdicts to the index of words that `search` uses; return how many remain.
+        """Add remembered verdicts to the index of words that `search` uses; return the number not yet indexed.
 
-        A search adds a thousand at a time; until all are covered, it finds words by examining the verdicts.
+        Each search adds a thousand. Until all verdicts are indexed, a search also examines the remaining ones.
 
         Parameters
         ----------
         most : int, default=5000
-            How many to add.
+            The maximum number to add.
 
         Returns
         -------
         int
-            The rest; 0 where the folder can't be written.
+            The number of verdicts not yet indexed; 0 if this user can't write to the folder.
         """
         from surebayes.filter.verdicts import search
 
@@ -1245,20 +1257,21 @@ class Filter:
         Parameters
         ----------
         numbers : iterable of int
-            `id` of each of `search` or `remembered`.
+            The `id` of each verdict, from `search` or `remembered`.
         label : str
             One of `classes`.
         who : str, optional
             Recorded in the history.
         person : str, optional
-            On whose behalf; only they can take it back.
+            The person who reports, and who alone can take the report back.
         learner_of : callable, optional
-            From a verdict's recipient to the filter that learns it, as a context manager; this one by default.
+            A function from a verdict's recipient to a context manager with the filter that learns the document. By
+            default this filter learns all documents.
 
         Returns
         -------
         dict, str
-            The number of each outcome (see `set_label`), and the report name.
+            The number of documents by outcome (see `set_label`), and the name of the report.
         """
         from surebayes.filter.verdicts import reports
 
@@ -1282,7 +1295,7 @@ class Filter:
         person: str | None = None,
         learner_of: Callable[[str | None], AbstractContextManager[Filter]] | None = None,
     ) -> dict[str, Any]:
-        """Take a report back: the lessons that it caused are undone exactly, and earlier labels are restored.
+        """Take a report back: undo its lessons exactly, and restore earlier labels.
 
         A verdict that was relabelled since, or is no longer remembered, remains unchanged.
 
@@ -1296,12 +1309,13 @@ class Filter:
         Returns
         -------
         dict
-            "label", "restored" and "changed": how many were restored, and how many had changed; "numbers".
+            "label": the reported label; "restored": the number of restored verdicts; "changed": the number that had
+            been relabelled or deleted; "numbers": the restored verdicts.
 
         Raises
         ------
         BadInput
-            If there is no such report of this author, or it is older than ten minutes.
+            If this author has made no report with that name, or it is older than ten minutes.
         """
         from surebayes.filter.verdicts import reports
 
@@ -1363,7 +1377,7 @@ class Filter:
         Parameters
         ----------
         person : str, optional
-            Only those judged for this person.
+            Only verdicts for this recipient.
         """
         from surebayes.filter.verdicts.listing import compared
 
@@ -1371,7 +1385,7 @@ class Filter:
         return [] if memory is None else compared(memory, self._session.model().names[0], person)
 
     def set_label(self, number: int, label: str, who: str | None = None, learner: Filter | None = None) -> str:
-        """Set the correct label of a remembered verdict, by its number; its document is learnt if it was kept.
+        """Set the correct label of a remembered verdict, and learn its document if the content is stored.
 
         Parameters
         ----------
@@ -1382,12 +1396,13 @@ class Filter:
         who : str, optional
             Recorded in the history.
         learner : Filter, optional
-            The filter that learns it, such as the layer of the person it was judged for; this one by default.
+            The filter that learns the document, such as the recipient's layer; by default this filter.
 
         Returns
         -------
         {"learnt", "already", "moved", `"noted"`}
-            As `teach`; `"noted"` if the document was not kept: the label counts in the budget, and nothing is learnt.
+            As for `teach`. `"noted"`: the content isn't stored, so the label counts in the budget and nothing is
+            learnt.
         """
         learner = self if learner is None else learner
         names = self._session.model().names
@@ -1407,7 +1422,7 @@ class Filter:
     def clear_label(self, number: int, who: str | None = None, learner: Filter | None = None) -> str:
         """Remove the correct label of a remembered verdict, and undo its lesson exactly.
 
-        A false alarm that it proved stays in the budget: `clear_label` never reduces a debt.
+        A false alarm that the label revealed stays in the budget: `clear_label` never reduces a debt.
 
         Parameters
         ----------
@@ -1416,13 +1431,13 @@ class Filter:
         who : str, optional
             Recorded in the history.
         learner : Filter, optional
-            The filter that learnt it; this one by default.
+            The filter that learnt the document; by default this filter.
 
         Returns
         -------
         {"forgotten", "moved", "already", `"noted"`, "unknown"}
-            "moved": it is learnt again with its earlier label; "already": it had been learnt before the label was set,
-            and stays learnt; `"noted"`: there was no lesson to undo; "unknown": it had no label.
+            "moved": the document is learnt with its earlier label again; "already": it had been learnt before the label
+            was set, and stays learnt; `"noted"`: there was no lesson to undo; "unknown": the verdict had no label.
         """
         learner, lesson = self if learner is None else learner, Lesson(who)
         memory, verdict, features = self._kept(number, learner)
@@ -1458,7 +1473,7 @@ class Filter:
         if content is None:
             return memory, verdict, None
         views = learner._session.model().engine.views
-        if not contents.read_kept(content).is_enough_for(views):  # other views have read less of it
+        if not contents.read_kept(content).is_enough_for(views):  # stored for views that read less of a document
             return memory, verdict, None
         rows = contents.rows_of_kept(views, [content], contents.VERSION)
         return memory, verdict, Features.of_terms(verdict.fingerprint, rows, content, verdict.message_id or "")
@@ -1506,10 +1521,10 @@ class Filter:
     def erase_remembered(
         self, person: str | None = None, *, documents: Iterable[bytes | str] = (), message_ids: Iterable[str] = ()
     ) -> int:
-        """Delete remembered verdicts of a person, or on documents, with their details; return the number.
+        """Delete the remembered verdicts for a person, or on documents, with their details; return their number.
 
-        Where several hosts share them, those in the database are deleted, too, and each other host deletes its own
-        as soon as it follows.
+        If several hosts share the verdicts, the database's are deleted, too, and each other host deletes its copies
+        with its next exchange.
 
         Parameters
         ----------
@@ -1544,7 +1559,7 @@ class Filter:
         return {**facts, "verdicts": memory.size(), "bytes": taken}
 
     def rescue(self, document: bytes | str, who: str | None = None) -> Rescue:
-        """Teach a wrongly flagged document as the first class; report whether it was a false alarm.
+        """Learn a wrongly flagged document as the first class, and return whether it was a false alarm.
 
         Parameters
         ----------
@@ -1556,7 +1571,7 @@ class Filter:
         Returns
         -------
         Rescue
-            outcome, alarm, budgets.
+            The outcome as for `teach`, whether a false alarm was counted, and the state of the budgets.
         """
         first, lesson = self._session.model().names[0], Lesson(who)
         features = self._see(document, self._session.current_state())
@@ -1566,9 +1581,9 @@ class Filter:
     def budgets(self) -> dict[str, dict[str, Any]]:
         """Return the state of every budget of alarms, by class; empty without one.
 
-        Each has rate, burst, debt, lift (debt / burst), left (alarms until it is mute), mute, alarms and negatives
-        (counted so far), in_flight (alarms without a correct label), threshold (in force; None while mute),
-        until_heard (good documents until alarms resume).
+        Each state has "rate", "burst", "debt", "lift" (debt / burst), "left" (false alarms until the budget is mute),
+        "mute", "alarms" and "negatives" (counted so far), "in_flight" (alarms without a correct label), "threshold"
+        (in force; None while mute), and "until_heard" (the number of good documents until alarms resume).
         """
         from surebayes.filter.verdicts import budgets as alarm_budgets
 
@@ -1585,12 +1600,12 @@ class Filter:
         return result
 
     def audit(self, person: str | None = None, confidence: float = 0.95) -> dict[str, dict[str, Any]]:
-        """Return the filter's error rates so far, with bounds that hold whatever it learnt in between.
+        """Return the filter's error rates so far, with bounds that hold for a model that changes in between.
 
-        Each document counts once, by its verdict at the time and its first correct label. The bounds are on the true
-        rate of false alarms over all those moments; see :class:`surebayes.AlarmAudit`. They hold at all times at once,
-        for documents labelled for reasons other than the verdict. If only mistakes are reported, use the bounds that
-        include documents without a complaint; these presume that silence means a right verdict.
+        Each document counts once, by its verdict at the time and its first correct label. The bounds are on the mean of
+        the true false-alarm rates at these times, and hold at all times jointly; see :class:`surebayes.AlarmAudit`.
+        They require that the choice of documents to label doesn't depend on the verdicts. If people report only
+        mistakes, use the bounds that include documents without a complaint, which count as correctly judged.
 
         Parameters
         ----------
@@ -1604,18 +1619,18 @@ class Filter:
         dict
             By class (the second of two; each of more): "known" has n, alarms, lower and upper for documents with a
             correct label of another class; "presumed" is the number of documents without a complaint, and
-            "with_presumed" has the same bounds including them; "precision" has given, right, lower and upper for
-            documents called this class; "since" is the time of the first correct label. Empty without labels.
+            "with_presumed" has the same figures including them; "precision" has given, right, lower and upper for
+            documents judged to be of this class; "since" is the time of the first correct label. Empty without labels.
         """
         memory, names = self._recorder.memory, self._session.model().names
         confidence = plain_real(confidence, "confidence")
         if not 0 < confidence < 1:  # without numpy: `train` calls this
-            raise ValueError(f"confidence must lie in (0, 1). Got {confidence!r}.")
+            raise ValueError(f"confidence must be a number between 0 and 1, exclusive. Got {confidence!r}.")
         if memory is None:
             return {}
         from surebayes.filter.verdicts.audits import audits
 
-        memory.in_force()  # counts what is due
+        memory.in_force()  # counts due documents as good
         labels, of = (names[1:] if len(names) == 2 else names), text_or_none(person, "person")
         found = memory.search(lambda database: audits(database, labels, of, confidence))
         for each in found.values():
@@ -1623,12 +1638,14 @@ class Filter:
         return found
 
     def recent_scores(self, most: int = 10_000) -> list[tuple[float, str | None]]:
-        """Return score and correct label of the latest remembered verdicts; "" if no one complained.
+        """Return the scores and correct labels of the latest remembered verdicts.
+
+        A label is "" if the document is presumed good, and None if it is unknown.
 
         Parameters
         ----------
         most : int, default=10,000
-            How many.
+            The maximum number of verdicts.
         """
         memory, most = self._recorder.memory, plain_whole(most, "most")
         if memory is None:
@@ -1637,7 +1654,7 @@ class Filter:
         return memory.search(lambda database: [tuple(row) for row in database.rows(query, (most,))])
 
     def audit_history(self, days: int = 30, confidence: float = 0.95) -> dict[str, list[dict[str, Any]]]:
-        """Return by class the audit as it stood at the end of each of the latest days.
+        """Return, by class, the audit at the end of each of the latest days.
 
         Parameters
         ----------
@@ -1649,8 +1666,9 @@ class Filter:
         Returns
         -------
         dict
-            By class, for each day since the first correct label: "day", "n", "alarms", "lower", "upper". The last one
-            is `audit` for documents with a correct label; earlier ones are counted from the remembered verdicts.
+            By class, for each day since the first correct label: "day", "n", "alarms", "lower", "upper". The last day's
+            figures are those of `audit` for documents with a correct label; the earlier figures are computed from the
+            remembered verdicts.
         """
         memory, names = self._recorder.memory, self._session.model().names
         if memory is None:
@@ -1667,7 +1685,7 @@ class Filter:
         Parameters
         ----------
         limit : int or None, default=50
-            How many rows.
+            The maximum number of rows; None for all.
 
         Returns
         -------
@@ -1692,8 +1710,8 @@ class Filter:
         Returns
         -------
         dict
-            "days", the oldest first; "verdicts", those remembered, by class, and "lessons", the latest 5,000, by class
-            or "forget", for each of them.
+            "days", the oldest first; for each day, "verdicts" has the numbers of remembered verdicts by class, and
+            "lessons" the numbers of the latest 5,000 lessons by class, or "forget" for undone lessons.
         """
         from surebayes.filter.verdicts.activity import by_day
 
@@ -1711,12 +1729,13 @@ class Filter:
         Parameters
         ----------
         hours : int, default=24
-            How many, up to the present one.
+            The number of hours, up to the current one.
 
         Returns
         -------
         dict
-            "hours": when each begins, the oldest first; "verdicts": those remembered, by class, in each of them.
+            "hours": the start of each hour, oldest first; "verdicts": by class, the number of remembered verdicts in
+            each hour.
         """
         from surebayes.filter.verdicts.activity import by_hour
 
@@ -1726,16 +1745,16 @@ class Filter:
         return memory.search(lambda database: by_hour(database, hours, now))
 
     def drift(self) -> dict[str, Any] | None:
-        """Test the promise on false alarms against the corrected verdicts since it was made.
+        """Test the promise on false alarms against the correct labels of verdicts since the promise was made.
 
         Returns
         -------
         dict or None
-            "seen" and "errors": the numbers of known documents of the first class, and of those flagged; "promised":
-            the rate; "evidence" against the promise, the "line" beyond which it counts as broken, and "alarm", whether
-            it does; "curve": (seen, errors) over time. None without a promise on a rate of two classes, or without
-            correct labels. A renewal continues the count, `calibrate` restarts it. If only complaints are labelled, the
-            drift is exaggerated.
+            "seen" and "errors": the number of documents with the first class as correct label, and the number of
+            flagged ones among them; "promised": the rate; "evidence": the evidence against the promise; "line": the
+            evidence beyond which the promise counts as broken; "alarm": whether it is exceeded; "curve": (seen, errors)
+            over time. None without a promise on a rate of two classes, or without correct labels. A renewal continues
+            the count, `calibrate` restarts it. If only complaints are labelled, the drift is exaggerated.
         """
         from surebayes.guarantees.certificate import Certificate
 
@@ -1762,14 +1781,14 @@ class Filter:
         Returns
         -------
         dict
-            The bytes of the folder "before" and "after".
+            The size of the folder in bytes "before" and "after".
         """
         from surebayes.filter import upkeep
 
         return upkeep.compact(self._session)
 
     def repair(self, *, pretend: bool = False) -> dict[str, Any]:
-        """Repair everything that can be repaired without a backup; no lesson changes.
+        """Repair all damage that needs no backup; no lesson changes.
 
         Parameters
         ----------
@@ -1779,10 +1798,11 @@ class Filter:
         Returns
         -------
         dict
-            "rows": journal rows whose checksum an earlier release computed from numpy strings as labels or names. They
-            are read as intended; afterwards they record the form of their checksum. "private": whether every user of
-            the machine could read the folder, as earlier releases created it; afterwards only its owner may, and its
-            group if it is shared. "leftovers": files of killed processes, here or next to the folder; they are removed
+            "rows": the number of journal rows with a checksum that an earlier release computed from numpy strings. Such
+            rows are read correctly; repaired rows record the form of their checksum. "private": whether every user of
+            the machine could read the folder, as earlier releases created it; after the repair only its owner can, and
+            its group if it is shared. "leftovers": files of killed processes, here or next to the folder; they are
+            removed
         """
         from surebayes.filter import upkeep
 
@@ -1791,8 +1811,8 @@ class Filter:
     def share(self, group: str | None) -> None:
         """Share the folder and its files with a group, whose members may read and write them.
 
-        A new filter is private, since its journal holds readable mail. Later files inherit the group and the
-        permissions of the folder.
+        A new filter is private, because its journal contains readable mail. New files get the group and the permissions
+        of the folder.
 
         Parameters
         ----------
@@ -1807,9 +1827,9 @@ class Filter:
         Parameters
         ----------
         keep : bool
-            True stores the start of the source and the text, compressed: a fraction of the room, but readable to
-            everyone with access to the folder. False stores unreadable columns, which can't be rebuilt with other
-            views.
+            True stores the start of the source and the text, compressed, which takes much less space and is readable to
+            everyone with access to the folder. False stores unreadable hashed columns, from which the filter can't be
+            rebuilt with other views.
         """
         session = self._session
         with session.exclusive():
@@ -1822,8 +1842,8 @@ class Filter:
     ) -> dict[str, int]:
         """Erase messages from the model, the journal and the remembered verdicts. This cannot be undone.
 
-        Only the heads of a message's rows stay: fingerprint, keyed hash of its Message-ID, class, and when and by whom
-        it was taught.
+        The journal keeps only the head of each of a message's rows: the fingerprint, a keyed hash of the Message-ID,
+        the class, the time and the author.
 
         Parameters
         ----------
@@ -1837,9 +1857,8 @@ class Filter:
         Returns
         -------
         dict
-            "messages": the number found; "forgotten" and "released": the numbers that were learnt, and
-            reserved; "rows": journal rows whose content is gone; "remembered": deleted verdicts, with their stored
-            sender, subject and content.
+            The numbers of "messages" found, of learnt messages "forgotten", of reserved messages "released", of journal
+            "rows" without their content now, and of "remembered" verdicts deleted with sender, subject and content.
 
         Notes
         -----
@@ -1869,7 +1888,7 @@ class Filter:
         r"""Return the most informative terms about the class of a document, with their numbers of lessons.
 
         Terms are ranked by the mutual information of their presence and the class. They are counted again, exactly, in
-        the content that the journal keeps; lessons without content are left out. Those of a layer's base don't count.
+        the content that the journal keeps. Lessons without content, and the lessons of a layer's base, are left out.
 
         Parameters
         ----------
@@ -1883,9 +1902,9 @@ class Filter:
         Returns
         -------
         dict
-            "lessons": the number of lessons; "with_content": the number that was counted; "documents": these by class;
-            "terms": for each term its "view", "kind" ("header", "word" or "bytes"), "term", "label" (the class that it
-            supports), "information" in bits, and "documents" by class.
+            "lessons": the number of lessons; "with_content": the number of counted lessons; "documents": these by
+            class; "terms": for each term its "view", "kind" ("header", "word" or "bytes"), "term", "label" (the class
+            that it supports), "information" in bits, and "documents" by class.
 
         Examples
         --------
@@ -1906,11 +1925,11 @@ class Filter:
         return informative_terms(self._session, plain_whole(top, "top"), some, progress)
 
     def lesson_digest(self) -> dict[str, Any]:
-        """Return a digest of all lessons: filters with equal digests have learnt the same documents and count alike.
+        """Return a digest of all lessons: filters with equal digests have learnt the same documents, with equal counts.
 
-        It depends on the lessons alone, not on their order or authors, nor on documents that were forgotten. Every row
-        of the journal is read. Weights and second stages, which depend on the order, are not covered, nor is a
-        layer's base.
+        The digest depends on the lessons alone, not on their order or authors, nor on documents that were forgotten.
+        The call reads every row of the journal. The digest covers neither weights and second stages, which depend on
+        the order, nor a layer's base.
 
         Returns
         -------
@@ -1936,9 +1955,9 @@ class Filter:
         return receipts.lesson_digest(self._session)
 
     def receipts(self, documents: Iterable[bytes | str] = (), fingerprints: Iterable[str] = ()) -> list[dict[str, Any]]:
-        """Sign for each document whether it is among the lessons now.
+        """Return a signed receipt for each document: it is, or is not, among the lessons now.
 
-        Needs the extra `receipts`. The folder's key, `receipts.key`, is made with the first receipt. Check a receipt
+        This needs the extra `receipts`. The first receipt creates the folder's key, `receipts.key`. Check a receipt
         with `surebayes verify`.
 
         Parameters
@@ -1951,7 +1970,7 @@ class Filter:
         Returns
         -------
         list of dict
-            For each document a receipt; docs/receipts.md describes its fields.
+            A receipt for each document; docs/receipts.md describes its fields.
         """
         from surebayes.filter import receipts
 
@@ -1977,11 +1996,12 @@ class Filter:
         path : path
             The folder.
         model : {"pool", "words"}, optional
-            Other views, as in `create`; they may read no more of a message than the old ones. Weights are fitted again.
+            The new views, as in `create`, which may read no more of a message than the old ones. Weights are then
+            fitted again. By default the views stay.
         width : int, optional
             Another number of hashed columns.
         drop_unjournaled : bool, default=False
-            Drop messages that were learnt without a journal, whose counts are only in the tables.
+            Whether to drop messages that were learnt without a journal, and whose counts are only in the tables.
         who : str, optional
             Recorded in the history.
         progress : callable, optional
@@ -2008,7 +2028,7 @@ class Filter:
 
     @classmethod
     def import_(cls, archive: str | os.PathLike[str], path: str | os.PathLike[str]) -> Self:
-        """Create a filter in a new folder from an archive of `export`, with every part checked."""
+        """Check an archive of `export`, and create a filter in a new folder from it."""
         from surebayes.filter import archive as archives
 
         return cls(archives.import_(os.fspath(archive), os.fspath(path)))
@@ -2022,13 +2042,14 @@ class Filter:
     ) -> dict[str, Any]:
         """Merge two or more filters into a new folder; their order doesn't matter.
 
-        A message that several filters know counts once. If their labels disagree, the later lesson counts, then the
-        larger label. Experts are weighted again; there is no certificate until `calibrate`.
+        A message that several filters have learnt counts once. If their labels differ, the later lesson counts, and of
+        two lessons at the same time the larger label. Experts are weighted again. The new filter has no certificate
+        until `calibrate`.
 
         Parameters
         ----------
         sources : sequence of paths
-            The filters' folders, which stay unchanged; all their lessons must be in their journals.
+            The folders of the filters, which stay unchanged. Every lesson of each must be in its journal.
         path : path
             The new folder.
         progress : callable, optional
@@ -2037,8 +2058,8 @@ class Filter:
         Returns
         -------
         dict
-            "learnt" and "reserved": numbers of messages; "both": the number that several filters knew; "disagreed": the
-            number of those with different labels; "documents": the numbers learnt, by class.
+            "learnt" and "reserved": the numbers of messages; "both": the number known to several filters; "disagreed":
+            the number with different labels; "documents": the numbers of learnt messages by class.
         """
         from surebayes.filter.layers.merge import merge
 
@@ -2090,7 +2111,7 @@ class Filter:
 
     @classmethod
     def restore(cls, file: Iterable[str], path: str | os.PathLike[str]) -> Self:
-        """Create a filter in a new folder from a `dump`. The model is the same; the history starts over."""
+        """Create a filter with the same model, and a new history, in a new folder from a `dump`."""
         from surebayes.filter import transfer
 
         return cls(transfer.restore(file, os.fspath(path)))
@@ -2103,14 +2124,14 @@ class Filter:
             return health(self._session.fresh_state(), self.path)
 
     def move_base(self, base: str | os.PathLike[str], own_weight: int | None = None, who: str | None = None) -> bool:
-        """Point a layer to its base at another path, or to another filter of the same kind.
+        """Change the base of a layer: to another path of the same filter, or to another filter of the same kind.
 
         Parameters
         ----------
         base : path
             The base's folder.
         own_weight : int, optional
-            How often each of the layer's lessons counts; unchanged by default.
+            The weight of each of the layer's lessons; unchanged by default.
         who : str, optional
             Recorded in the history.
 
@@ -2133,7 +2154,7 @@ def _reasons(state: State, features: Features, label: str) -> list[tuple[str, fl
 
 
 def _reversal(state: State, features: Features, label: str) -> float:
-    """Return how often a message would have to be taught as another class to change its verdict."""
+    """Return the number of times that a message must be taught as another class to change its verdict."""
     from surebayes.pool.explanation import reversal
 
     scores, names = state.scored(features).scores, state.names
@@ -2147,7 +2168,7 @@ def _reversal(state: State, features: Features, label: str) -> float:
 
 
 def _plain_number(value: Any, name: str) -> Any:
-    """Return a number of any type as a float; any other value unchanged, for the range check to refuse."""
+    """Return a number of any type as a float; return any other value unchanged, for the range check to refuse."""
     try:
         return None if value is None else plain_real(value, name)
     except (TypeError, ValueError):

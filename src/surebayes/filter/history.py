@@ -96,19 +96,19 @@ def undo(session: Session, version: int, lesson: Lesson) -> str:
     with session.transaction() as txn:
         latest = txn.journal.last()
         if not 1 <= version <= latest:
-            raise BadInput(f"No lesson {version}. The last one is {latest}.")
+            raise BadInput(f"There is no lesson {version}. The last row of the journal is {latest}.")
         event = next(event for event, _ in txn.journal.heads(version - 1))
         if event.action not in ("learn", "forget") or event.fingerprint is None:
             raise BadInput(
-                f"Row {version} is not a lesson: {event.action}. Roll back to the version before it instead."
+                f"Row {version} is not a lesson but {event.action!r}. Roll back to the version before it instead."
             )
         (last,) = txn.journal.latest(event.fingerprint, 1)
         if last.seq != version:
             raise BadInput(
-                f"The message of lesson {version} was taught or forgotten again at {last.seq}. Undo that first."
+                f"The message of lesson {version} was taught or forgotten again in row {last.seq}. Undo that row first."
             )
         if txn.journal.erased() & {event.seq, event.source or 0}:
-            raise BadInput(f"The message of lesson {version} was erased and can't be restored.")
+            raise BadInput(f"The message of lesson {version} was erased and can't be restored. Teach it again.")
         _undo(txn, event, lesson)
     return "forgotten" if event.action == "learn" else "learnt"
 
@@ -138,8 +138,8 @@ def unlike_the_journal(
 ) -> list[str]:
     """Return the differences between the model and the sum of the journal's messages.
 
-    The model may have more if messages were learnt without a journal. Without `recount` only numbers of documents are
-    compared, and no message is read.
+    The model's counts may be larger if messages were learnt without a journal. Without `recount`, only the numbers of
+    documents are compared, and no message is read.
     """
     messages, learnt = journal.messages(), dict.fromkeys(state.names, 0)
     for action, label, _ in messages.values():

@@ -42,13 +42,13 @@ SNAPSHOT_AFTER = 5000
 def share(path: str, url: str, progress: Progress | None = None) -> dict[str, Any]:
     """Move the journal of a filter into a database, where other hosts can join it.
 
-    Rows that are there already stay: after an interruption the same call continues. A copy of a folder
-    that shares the journal joins it, unless lessons were added to both.
+    Rows that are already in the database stay, so that the same call continues after an interruption. A copy of a
+    folder that shares the journal joins it, unless both have learnt more since.
 
     Returns
     -------
     dict
-        "journal": its name in the database; "rows": its rows; "moved": how many were moved by this call.
+        "journal": its name in the database; "rows": the number of its rows; "moved": the number moved by this call.
     """
     checked_url(url)
     database.make_tables(url)
@@ -66,8 +66,8 @@ def share(path: str, url: str, progress: Progress | None = None) -> dict[str, An
             journal = session.open_journal()
             if any(event.action == "bulk" for event in journal.of_actions("bulk", "rebuild")):
                 raise BadInput(
-                    f"{path!r} has counts of messages that were learnt without a journal, which other hosts can't read "
-                    "in it. Train a new filter with `--journal`."
+                    f"{path!r} has counts of messages that were learnt without a journal, and other hosts need a "
+                    "journal row for each message. Train a new filter with `--journal`."
                 )
             journal.mark_rows()
             moved = copied_there(journal, url, progress)
@@ -76,7 +76,7 @@ def share(path: str, url: str, progress: Progress | None = None) -> dict[str, An
                 rows = database.last_row(connection, number)
                 if rows == journal.last():
                     _put_snapshot(session, url, number)
-            remove_url(path)  # a copy of another host's folder has its name
+            remove_url(path)  # a copy of another host's folder has that host's name
             write_url(path, url)
             name = name_of(journal.facts)
     finally:
@@ -89,7 +89,7 @@ def share(path: str, url: str, progress: Progress | None = None) -> dict[str, An
 
 
 def _named_again(path: str, url: str) -> dict[str, Any]:
-    """Give a folder that shares its journal another URL of the same database, such as one of another role."""
+    """Change the URL of a folder's shared journal, such as to another role of the same database."""
     import threading
 
     with locked(path):
@@ -114,7 +114,7 @@ def _opened(path: str) -> Any:
 
 
 def copied_there(journal: Journal, url: str, progress: Progress | None) -> int:
-    """Add the rows of a journal that the database doesn't have; BadInput where both have rows of their own."""
+    """Add a journal's rows that are missing in the database; BadInput if each has rows that the other doesn't have."""
     moved, total = 0, journal.last()
     with database.lent(url) as connection, database.named_errors(url):
         name = name_of(journal.facts)
@@ -151,7 +151,7 @@ def _same_row(connection: Any, number: int, journal: Journal, seq: int) -> bool:
 
 
 def follow_up_erasure(session: Session, journal: Journal) -> None:
-    """After an erasure, store the model's files in the database of a shared journal; the folder's lock is held.
+    """Store the model's files in the database of a shared journal after an erasure; the folder's lock is held.
 
     A layer has no snapshot there; the erasure is recorded for the other hosts.
     """
@@ -174,7 +174,10 @@ def _put_snapshot(session: Session, url: str, number: int) -> None:
 
 
 def unshare(path: str) -> int:
-    """Make the copy of a shared journal the folder's own again; return its rows. The database keeps its journal."""
+    """Turn the copy of a shared journal into a journal of this folder alone; return the number of its rows.
+
+    The database keeps its journal.
+    """
     session = Session.open(path)
     try:
         if outbox.waiting(path)[0]:
@@ -217,14 +220,14 @@ def join(path: str, url: str, name: str | None = None, progress: Progress | None
     url : str
         The database.
     name : str, optional
-        The journal's name there, or its beginning; needed where there are several.
+        The journal's name in the database, or the beginning of the name; required if there are several journals.
     progress : callable, optional
-        Called now and then with the step, the rows done, and of how many.
+        Called periodically with the step, the number of rows done, and their total.
 
     Returns
     -------
     dict
-        "journal": its name; "rows": its rows.
+        "journal": the journal's name; "rows": the number of its rows.
     """
     checked_url(url)
     archive.check_new(path)
@@ -252,7 +255,9 @@ def _copied_here(connection: Any, number: int, name: str, folder: str, url: str,
     """Fill a folder with the latest snapshot and every row of a journal; checked like any archive."""
     facts = database.facts(connection, number)
     if name_of({"id": facts.get("id", ""), "key": facts.get("key", "")}) != name:
-        raise BadModel(f"The journal {name} in {without_password(url)} has lost its facts. Restore it from a copy.")
+        raise BadModel(
+            f"The journal {name} in {without_password(url)} has no description of the filter. Restore it from a copy."
+        )
     Journal(folder, create=True, facts=facts).close()
     seq, total = database.snapshot_row(connection, number), database.last_row(connection, number)
     if seq < 0:
@@ -336,7 +341,7 @@ def report(session: Session, change: int) -> list[Host]:
 
 
 def known_hosts(path: str) -> list[Host]:
-    """Return the hosts of a shared journal as they reported themselves last."""
+    """Return the hosts of a shared journal, by their latest reports."""
     url = read_url(path)
     journal = Journal(path, write=False)
     try:
@@ -349,9 +354,9 @@ def known_hosts(path: str) -> list[Host]:
 
 
 def unlike(session: Session, found: Sequence[Host]) -> list[str]:
-    """Return the names of hosts whose digest differs from the one that the journal here has at their row.
+    """Return the names of hosts with another digest than this journal at their row.
 
-    The digests are computed from the first row on. Hosts that are ahead of this one are not compared.
+    The digests are computed from the first row on. Hosts ahead of this one are not compared.
     """
     with session.mutex:
         scope, _ = scope_of(session)
@@ -367,7 +372,7 @@ def unlike(session: Session, found: Sequence[Host]) -> list[str]:
 
 
 def reached(path: str) -> tuple[str, int]:
-    """Return the problem of a host with its database, "" without one, and the number of rows that are new there."""
+    """Return a host's problem with its database ("" if there is none), and the number of new rows in the database."""
     try:
         url = read_url(path)
         journal = SharedJournal(path, url)
@@ -379,7 +384,7 @@ def reached(path: str) -> tuple[str, int]:
                     return f"{without_password(url)} has no journal {journal.name}.", 0
                 last, common = database.last_row(connection, number), journal.last()
                 if common and not _same_row(connection, number, journal, common):
-                    return f"{without_password(url)} has other rows than {path!r}, or fewer.", 0
+                    return f"{without_password(url)} and {path!r} have different rows of the journal.", 0
                 return "", last - common
         finally:
             journal.close()
@@ -388,13 +393,13 @@ def reached(path: str) -> tuple[str, int]:
 
 
 def sync(session: Session) -> dict[str, Any]:
-    """Take the rows of other hosts, write the model with them, and store a snapshot where the last one is old.
+    """Apply the rows of other hosts, write the model with them, and replace an old snapshot in the database.
 
     Returns
     -------
     dict
-        "rows": how many are new; "sent": lessons that had waited here; "verdicts": remembered verdicts that other hosts
-        changed; "last": the last row number.
+        "rows": the number of new rows; "sent": the number of lessons that had waited here; "verdicts": the number of
+        remembered verdicts changed by other hosts; "last": the last row number.
     """
     if not is_shared(session.path):
         raise BadInput(
@@ -403,7 +408,7 @@ def sync(session: Session) -> dict[str, Any]:
     rows, sent = session.sync(), outbox.waiting(session.path)[0]
     if sent:
         with session.transaction():
-            pass  # it sends them first
+            pass  # a transaction first sends waiting lessons
     session.absorb()
     taken, _, change = exchange(session)
     report(session, change)
@@ -415,7 +420,7 @@ def sync(session: Session) -> dict[str, Any]:
         if not journal.is_layer:
             with database.lent(url) as connection, database.named_errors(url):
                 behind = journal.last() - database.snapshot_row(connection, number)
-        if behind >= SNAPSHOT_AFTER or behind > journal.last():  # the latter: there is none
+        if behind >= SNAPSHOT_AFTER or behind > journal.last():  # behind > last: there is no snapshot
             session.ready_to_write().write_all()
             session.write_model()
             _put_snapshot(session, url, number)

@@ -1,7 +1,7 @@
 """A filter's manifest as typed values: scoring, table files, position in the journal, settings.
 
-`surebayes filter` reads it: no numpy, no typing. Each part is validated when it is first used, so that a filter whose
-settings are damaged still judges.
+`surebayes filter` imports this module, so it imports neither numpy nor typing. Each part is validated at its first use,
+so that a filter with damaged settings still judges.
 """
 
 from surebayes._store_errors import BadModel, NoModel
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 KIND = "filter"
 LARGE = "tables"
-"""The entry of the large file of tables; those on top of it are "stack.1", "stack.2", ..."""
+"""The entry of the large file of tables; the smaller files on top of it are "stack.1", "stack.2", ..."""
 MOST_ROWS = 2**53
 MOST_COUNT = 2**31
 
@@ -42,7 +42,7 @@ class ViewTables(Record):
     stack : list of [int, int]
         Entries and place of its table in each smaller file.
     stages : list
-        Tables and intercepts of second stages; None for one that isn't fitted.
+        Tables and intercepts of the second stages; None for a stage that isn't fitted.
     """
 
     spec: ViewSpec
@@ -54,7 +54,7 @@ class ViewTables(Record):
 
     @classmethod
     def from_json(cls, value: "Any", classes: int) -> "ViewTables":
-        """Parse it; BadModel for impossible totals."""
+        """Parse the JSON value of a view; BadModel for impossible totals."""
         spec, alive, totals = ViewSpec.from_json(value), value["alive"], value["totals"]
         whole = [alive, *totals]
         fits = len(totals) == classes and all(type(n) is int and 0 <= n < MOST_ROWS for n in whole)
@@ -97,7 +97,7 @@ class Scoring(Record):
     probability : list of float, or None
         The map from scores to probabilities: slope, shift and floor.
     coverage : list, dict, or None
-        How well the pool covers its documents.
+        The record of the pool's coverage of its documents; see `pool.coverage`.
     """
 
     reader: str
@@ -112,7 +112,7 @@ class Scoring(Record):
 
     @classmethod
     def from_json(cls, value: "Any") -> "Scoring":
-        """Parse it; BadModel if it is invalid."""
+        """Parse the scoring part of a manifest; BadModel if it is invalid."""
         reader, names, documents = value["reader"], value["classes"], ints(value["documents"])
         views = [ViewTables.from_json(view, len(documents)) for view in value["views"]]
         if reader not in READERS:
@@ -170,7 +170,7 @@ class Place(Record):
     id : str
         The journal's ID.
     absorbed, chain : int
-        The last row in the model, and the running checksum up to it.
+        The number of the last row in the model, and the running checksum up to that row.
     learnt_at : int
         The last row that changed scores.
     floor : int
@@ -194,7 +194,7 @@ class Place(Record):
 
     @classmethod
     def from_json(cls, value: "Any") -> "Place":
-        """Parse it; BadModel for impossible row numbers."""
+        """Parse the position in a manifest; BadModel for impossible row numbers."""
         place = cls(**{name: value[name] for name in cls.FIELDS if name in value})
         counts = [] if place.known is None else [n for by_class in place.known.values() for n in by_class.values()]
         rows = [place.absorbed, place.chain, place.learnt_at, place.floor]
@@ -235,12 +235,12 @@ class Manifest:
 
     @property
     def scoring(self) -> Scoring:
-        """The part that judging needs."""
+        """Return the part that judging needs."""
         return self._part("scoring", Scoring.from_json)  # type: ignore[no-any-return]
 
     @property
     def place(self) -> Place:
-        """The model's position in the journal."""
+        """Return the model's position in the journal."""
         return self._part("journal", Place.from_json)  # type: ignore[no-any-return]
 
     @property
@@ -286,12 +286,12 @@ class Manifest:
 
     @property
     def x_spam(self) -> bool:
-        """Whether the filter's configuration asks for X-Spam-* fields."""
+        """Return whether the filter's settings ask for X-Spam-* fields."""
         return bool(self._config("x_spam"))
 
     @property
     def has_budget(self) -> bool:
-        """Whether the filter's configuration names a budget of alarms."""
+        """Return whether the filter's settings have a budget of alarms."""
         return bool(self._config("budget"))
 
     def _config(self, name: str) -> object:
@@ -333,7 +333,10 @@ def _weights_since(settings: "Any") -> int:
 
 
 def stable_read(folder: str, read: "Any") -> "Any":
-    """Return `read` of a folder's manifest; retry if a writer has since replaced the files."""
+    """Apply `read` to a folder's manifest, again if a writer has replaced the files in the meantime.
+
+    BadModel if a file of the current manifest is missing.
+    """
     try:
         return read_until_stable(lambda: Manifest.read(folder), read)
     except NoModel:

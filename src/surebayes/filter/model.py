@@ -1,4 +1,4 @@
-"""A read-only snapshot of a filter's model, which judges documents: no journal, no lock, no clock.
+"""A read-only snapshot of a filter's model, which judges documents without a journal, a lock or the time.
 
 `surebayes filter` opens one from a folder's files alone, without numpy, in milliseconds. `Filter.judge`, `classify`,
 the server and explanations judge by the same class.
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 UNSURE = "unsure"
 """The label of a document if none of several classes is above its threshold."""
 MUTE = 1e9
-"""The threshold shown while a budget is mute: a number that every reader of headers and JSON accepts."""
+"""The threshold shown while a budget is mute: finite, since some parsers of headers and JSON reject infinity."""
 
 UNPACK_MIN_ENTRIES = 30_000
-"""Unpacking the tables pays once they have fewer entries than this per document looked up in the files."""
+"""The tables are unpacked when they have fewer entries than this per document looked up in the files."""
 FOLD_MIN_ENTRIES = 3 * UNPACK_MIN_ENTRIES
-"""Merging the smaller tables pays once they have fewer entries than this per such document."""
+"""The smaller tables are merged when they have fewer entries than this per document looked up in the files."""
 CHUNK, CHUNK_BYTES = 32, 4 * 2**20
 """Maximum size of a chunk, in documents and in bytes."""
 
@@ -46,22 +46,22 @@ StageParts = tuple[Table | FileTable | None, Numbers]
 
 
 class Model:
-    """A pool, the names of its classes, and the thresholds that its scores are compared with.
+    """A pool, the names of its classes, and the thresholds for its scores.
 
     Parameters
     ----------
     engine : Engine
-        The pool; a layer's with its base's counts.
+        The pool; for a layer, including its base's counts.
     names : list of str
-        The labels; of two the second is the positive class.
+        The labels. Of two, the second is the positive class.
     thresholds : dict of str to float
-        Thresholds by class; 0 by default.
+        Thresholds by class; 0 for a missing one.
     probability : (slope, shift, floor), or None
         The map from scores to probabilities, for two classes.
     version : str
-        The version; for a layer followed by those of the filters below.
+        The version; for a layer, followed by the versions of the filters below.
     basis : str
-        A layer's basis, see `filter.base`; "" without a base.
+        A layer's basis (see `filter.base`); "" without a base.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Model:
     @property
     def own(self) -> "Model":
         """A layer without its base; otherwise the model itself."""
-        return self if self._own is None else self._own  # without a cycle: tables are freed with their model
+        return self if self._own is None else self._own  # no reference to itself: a cycle would delay freeing tables
 
     # ---- opening
 
@@ -111,9 +111,9 @@ class Model:
         folder : str
             The filter's folder.
         hold : bool
-            Whether files are read instead of mapped; see `TableFiles`.
+            Whether files are read into memory instead of mapped; see `TableFiles`.
         before : Model, optional
-            An earlier model of the folder, whose files are not read again.
+            An earlier model of the folder; its files are reused if they are unchanged.
         above : tuple of str
             The layers above this model.
         """
@@ -194,7 +194,7 @@ class Model:
 
     @property
     def tuned(self) -> str:
-        """Identity of the weights, here and below: steps from other weights are void."""
+        """Identity of the weights, here and below; a layer's steps are valid only for the weights they started from."""
         assert self.manifest is not None
         base = None if self.base_in_use is None else self.base_in_use.base
         return self.manifest.tuned if base is None else f"{self.manifest.tuned}/{base.tuned}"
@@ -202,22 +202,22 @@ class Model:
     # ---- judging
 
     def of(self, rows: "list[Rows]", d: int = 0) -> "Model":
-        """Return the model for a document: this one, or a cautious one if the document has no known terms."""
+        """Return the model for a document: this model, or a cautious one if the document has no known terms."""
         engine = self.engine
         if not any(engine.documents) or engine.knows_any(rows, d):
             return self
         return _CautiousModel(engine, self.names, self.thresholds, self.probability, self.version, NO_TERMS)
 
     def flags(self, label: str) -> bool:
-        """Whether a label is an alarm: neither the first class nor "unsure"."""
+        """Return whether a label is an alarm: neither the first class nor "unsure"."""
         return label not in (self.names[0], UNSURE)
 
     def decide(self, scores: "Sequence[float] | Numbers", budgets: "dict[str, Any] | None" = None) -> Decision:
-        """Return label, score, threshold and probability of the label's score.
+        """Return the label, its score, the threshold and the probability.
 
-        Two classes: the second if the score is above its threshold. More: the best of the classes that have documents
-        and a score above their threshold, if they have one. Without such a class, "unsure" with the best score; the
-        first class if nothing was learnt. `budgets` add thresholds by class.
+        Of two classes, the label is the second if the score is above the threshold. Of more, it is the class with the
+        best score among the classes with documents and a score above their threshold; without such a class it is
+        "unsure", or the first class if nothing was learnt. `budgets` add thresholds by class.
         """
         names, thresholds, documents = self.names, self.thresholds, self.engine.documents
         if budgets:
@@ -253,9 +253,9 @@ class Model:
     def verdicts(
         self, documents: "Iterable[Any]", budgets: "Callable[[], dict[str, Any] | None] | None" = None
     ) -> "Iterator[tuple[Any, Decision]]":
-        """Yield every document (anything with a `content`) with its decision, on all cores.
+        """Yield every document (any object with a `content`) with its decision, computed on all cores.
 
-        Reads a few documents ahead: each call of the kernel takes many.
+        The iterator reads some documents ahead, because each call of the kernel takes many.
         """
         from surebayes.pool.threads import spread_for
 
@@ -275,7 +275,7 @@ class Model:
             yield from zip(chunk, decisions)
 
     def count(self, documents: int) -> None:
-        """Count documents before they are looked up; merge or unpack the tables once that pays.
+        """Count documents before they are looked up; merge or unpack the tables once lookups justify the work.
 
         Threads that judge at the same time see either the old or the new tables.
         """
@@ -318,7 +318,7 @@ class _CautiousModel(Model):
 
 
 def _stricter(thresholds: "dict[str, float]", budgets: "dict[str, Any]") -> "dict[str, float]":
-    """Return the higher of each threshold and its budget's."""
+    """Return for each class the higher of its threshold and its budget's threshold."""
     in_force = dict(thresholds)
     for label, budget in budgets.items():
         in_force[label] = max(budget.threshold, thresholds.get(label, budget.threshold))
@@ -326,7 +326,7 @@ def _stricter(thresholds: "dict[str, float]", budgets: "dict[str, Any]") -> "dic
 
 
 def chunks(documents: "Iterable[Any]") -> "Iterator[list[Any]]":
-    """Split documents into chunks; the first document is a separate chunk, so that it is answered at once."""
+    """Split documents into chunks; the first document is a separate chunk, so that its verdict comes at once."""
     chunk: list[Any] = []
     size, most = 0, 1
     for document in documents:
@@ -363,7 +363,7 @@ class Features:
     )  # fmt: skip
 
     document: "Document | None"
-    hashed_id: "bytes | None"  # the hash of its Message-ID that another journal has
+    hashed_id: "bytes | None"  # the keyed hash of its Message-ID in another journal
 
     def __init__(self, document: "Document", rows: "list[Rows]") -> None:
         self.document, self.rows, self.fingerprint = document, rows, document.fingerprint

@@ -1,9 +1,9 @@
 """A folder of personal layers on one site, each created at the first lesson and limited by a quota.
 
-Names are taken as mail systems send them, and never altered to fit a folder.
+Names are used as mail systems send them, in lower case; a name that can't be a folder's is refused.
 
-A person's lessons are in one folder, named after them, and nowhere else: to forget a person, delete it. A folder is
-found by its name, without listing the rest, so that the number of people costs nothing.
+All lessons of a person are in one folder, named after the person; deleting it forgets the person. A folder is found by
+its name without listing the other folders, so lookups take the same time for any number of people.
 """
 
 import os
@@ -26,7 +26,7 @@ _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._+@-")
 
 
 def person_named(name: "str | None") -> "str | None":
-    """Return a valid name in lower case, else None: 1 to 128 of a-z 0-9 . _ + @ -, no dot first.
+    """Return a valid name in lower case, else None: 1 to 128 characters of a-z 0-9 . _ + @ -, not starting with a dot.
 
     Examples
     --------
@@ -67,12 +67,12 @@ def folder_of(users: str, name: str) -> str:
 
 
 def has_layer(folder: str) -> bool:
-    """Whether a person has a layer."""
+    """Return whether a person's folder contains a layer."""
     return os.path.exists(os.path.join(folder, NAME))
 
 
 def judging_folder(users: str, name: str, site: "str | None") -> str:
-    """Return the filter that judges for a person: their layer, or the site until they have one."""
+    """Return the folder of the filter that judges for a person: their layer, or the site until they have one."""
     folder = folder_of(users, name)
     if has_layer(folder):
         return folder
@@ -82,7 +82,7 @@ def judging_folder(users: str, name: str, site: "str | None") -> str:
 
 
 def own_folder(users: str, name: str) -> str:
-    """Return the layer of a person; NoModel if they have none yet."""
+    """Return the folder of a person's layer; NoModel if they have none yet."""
     folder = folder_of(users, name)
     if not has_layer(folder):
         raise NoModel(f"{name!r} has no layer in {users!r} yet. The first lesson creates it.")
@@ -97,7 +97,7 @@ class Quota:
     lessons : int
         Maximum number of learnt messages; 0 for no limit.
     size : int
-        Maximum bytes of the folder before a lesson; 0 for no limit.
+        Maximum size of the folder before a lesson, in bytes; 0 for no limit.
     """
 
     __slots__ = ("lessons", "size")
@@ -124,7 +124,7 @@ class Quota:
 
 
 _ATTEMPTS = 3
-"""Attempts at deleting a folder that other processes delete, too."""
+"""Maximum number of attempts to delete a folder that other processes may be deleting, too."""
 
 
 class Persons:
@@ -139,11 +139,11 @@ class Persons:
     quota : Quota, optional
         The limits of each layer.
     own_weight : int
-        How often each lesson counts in a new layer.
+        The weight of each lesson in a new layer.
     group : str, optional
         The group that new layers are shared with.
     shared : SharedLayers, optional
-        The layers in the database, where the hosts of the site share its journal; see `site_persons.persons_of`.
+        The layers in the database, if several hosts share the site's journal; see `site_persons.persons_of`.
     """
 
     def __init__(
@@ -230,9 +230,11 @@ class Persons:
     def about(self, name: str) -> "dict[str, Any]":
         """Return a summary of a person's layer; NoModel without one.
 
-        A layer that only the database has takes 0 bytes here.
-
-        "person", "lessons", "last_lesson", "bytes", and "budgets" by class: "debt", "burst" and whether it is "mute".
+        Returns
+        -------
+        dict
+            "person"; "lessons", their number; "last_lesson", its time; "bytes", the size on this host, 0 for a layer in
+            the database alone; "budgets", by class, with "debt", "burst" and "mute".
         """
         from datetime import UTC, datetime
 
@@ -266,16 +268,16 @@ class Persons:
         }  # fmt: skip
 
     def forget(self, name: str) -> bool:
-        """Delete the layer of a person; return whether there was one. Servers notice at its next use.
+        """Delete the layer of a person; return whether there was one. Servers close it at its next use.
 
-        Where hosts share the journal of the site, the layer is deleted from the database first, and each other host
-        deletes its copy when it follows.
+        If hosts share the journal of the site, the layer is first deleted from the database, and each other host
+        deletes its copy with the next rows that it receives.
         """
         removed = self.forget_in_database(name) > 0
         return self.delete_here(name) or removed
 
     def forget_in_database(self, name: str) -> int:
-        """Delete the layer of a person from the database; return the number of the removal, 0 without such a layer."""
+        """Delete the layer of a person from the database; return the removal's number, 0 without such a layer."""
         return 0 if self.shared is None else self.shared.forget(checked_name(name))
 
     def delete_here(self, name: str) -> bool:
@@ -284,7 +286,7 @@ class Persons:
 
         gone = self.set_aside(name)
         if gone is not None and not any(remove(gone) for _ in range(_ATTEMPTS)):
-            raise PermissionError(13, "The layer can't be deleted whole", gone)
+            raise PermissionError(13, "Some files of the layer can't be deleted", gone)
         self.finish_forgetting()
         return gone is not None
 

@@ -5,8 +5,8 @@ scores. So every version of the model needs its own certificate. A renewal score
 and chooses the threshold again. Each certificate has its own confidence; on request all certificates of a series hold
 together, each with a correspondingly higher confidence.
 
-A misjudged document of the reserve may be taught. Dropping it would leave an optimistic reserve, so its old score keeps
-counting. The model has then learnt from its reserve, and the certificate is measured, not guaranteed.
+A misjudged document of the reserve may be taught. Without it the reserve would be optimistic, so its old score still
+counts. The model has then learnt from its reserve, and the certificate is measured, not guaranteed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _RENEWAL = Lesson("renew")
 SHORT = 8
-"""Distinct words and runs of words below which two texts may be equal by chance."""
+"""The number of distinct words and runs of words below which two texts may be equal by chance."""
 POINTS = 400
 """Approximate maximum number of thresholds that `Filter.tradeoff` lists."""
 
@@ -72,7 +72,7 @@ class PromiseTerms:
 
     @classmethod
     def of(cls, made: dict[str, Any], label: str) -> PromiseTerms:
-        """Read the terms of a stored certificate; for one of a series, those of the next.
+        """Read the terms of a stored certificate; for a certificate of a series, return the terms of the next one.
 
         Raise BadModel if its terms are invalid.
         """
@@ -99,8 +99,8 @@ def certificates(
     """Return all certificates of the filter; a certificate of a rate is stale for any model but its own.
 
     `budgets` are the certificates of alarm budgets, by class. A single certificate is returned without a mapping.
-    `has_bits_of` tests whether the model equals an earlier version; `until_renewal` is the number of lessons until a
-    stale certificate is renewed, None if lessons don't renew it, -1 if the renewal is seconds away.
+    `has_bits_of` tests for equality of the model and an earlier version; `until_renewal` is the number of lessons until
+    a stale certificate is renewed, None if lessons don't renew it, -1 if the renewal is seconds away.
     """
     issued = Certificates()
     for label in state.names:
@@ -141,7 +141,7 @@ def _read(
 
 
 def targets(state: State, positive: str | None) -> list[str]:
-    """Return the positive classes of a promise: the second of two; with more, the named one or each."""
+    """Return the positive classes of a promise: the second of two classes; of more, the named class or every class."""
     names = state.names
     if positive is not None and (positive not in names or (len(names) == 2 and positive != names[1])):
         allowed = names[1:] if len(names) == 2 else names
@@ -175,11 +175,11 @@ def calibrate(session: Session, positive: str | None, terms: Mapping[str, Any]) 
 def _terms(options: Mapping[str, Any]) -> PromiseTerms:
     max_fpr, precision = options["max_fpr"], options["min_precision"]
     if max_fpr is not None and precision is not None:
-        raise ValueError("max_fpr and min_precision fix the same threshold: give one of them.")
+        raise ValueError("max_fpr and min_precision both set the threshold. Give one of them.")
     if precision is not None and any(options["mislabelled"] or (0, 0)):
-        raise ValueError("mislabelled can't be combined with min_precision: give max_fpr.")
+        raise ValueError("mislabelled can't be combined with min_precision. Use max_fpr instead.")
     if options["anytime"] and any(options["mislabelled"] or (0, 0)):
-        raise ValueError("mislabelled can't be combined with anytime: give one of them.")
+        raise ValueError("mislabelled can't be combined with anytime. Give one of them.")
     return PromiseTerms(
         0.001 if max_fpr is None and precision is None else max_fpr,
         0.95 if options["confidence"] is None else options["confidence"],
@@ -191,17 +191,17 @@ def _terms(options: Mapping[str, Any]) -> PromiseTerms:
 
 
 def renew(txn: Transaction) -> Certificate | None:
-    """Replace a stale certificate by one for the current model with the same promise; None if it can't be kept.
+    """Replace a stale certificate by one for the current model with the same promise; None if that is impossible.
 
-    The reserve is scored again. If it has become too small, because messages of it were taught or forgotten, the old
-    certificate stays, marked stale.
+    The current model scores the reserve again. If the reserve has become too small, because some of its messages were
+    taught or forgotten, the old certificate stays, marked stale.
     """
     certificate = None
     reserve = held_out(txn.state, txn.journal)
     for label, before in txn.state.settings.certificates.items():
         try:
             certificate = _promise(txn, reserve, label, PromiseTerms.of(before, label), _RENEWAL)
-        except ValueError as error:  # too few are left, or no threshold reaches the precision
+        except ValueError as error:  # the reserve is too small, or no threshold reaches the precision
             if isinstance(error, BadModel):
                 raise
     return certificate
@@ -237,7 +237,7 @@ def _promise(txn: Transaction, reserve: HeldOut, label: str, terms: PromiseTerms
 def _steady(
     certificate: Certificate, before: float, scores: np.ndarray, truth: np.ndarray, groups: Groups
 ) -> Certificate:
-    """Keep the previous threshold in a certificate if that is safe and the change is within its uncertainty.
+    """Keep the previous threshold if it is safe and differs from the certified one by less than the uncertainty.
 
     A higher threshold than the certified one flags no more negatives. The uncertainty of an order statistic is about
     the square root of its rank: another sample would move the threshold by that many negatives.
@@ -256,7 +256,7 @@ def _steady(
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The scored reserve: scores by contrast, labels, fingerprints, times; whether some messages were learnt since."""
+    """The scored reserve: scores by contrast, labels, fingerprints, times, and whether any message was learnt since."""
 
     scores: list[list[float]]
     labels: list[str]
@@ -267,10 +267,10 @@ class HeldOut:
     texts: list[Fingerprint | None]
 
     def of(self, label: str, as_they_come: bool = False) -> tuple[np.ndarray, np.ndarray, list[str], Groups]:
-        """Return for a class: scores, whether each message is of the class, times, and groups of near copies.
+        """Return for a class the messages' scores, membership in the class, times, and groups of near copies.
 
-        Training reserves twice the share of the first class. `as_they_come` drops half of that class, by fingerprint,
-        for promises that depend on the proportions of the classes.
+        Training reserves a twice as large share of the first class as of the other classes. `as_they_come` drops half
+        of the first class, by fingerprint, for promises that depend on the proportions of the classes.
         """
         k = 0 if len(self.names) == 2 else self.names.index(label)
         rows = [
@@ -298,10 +298,10 @@ def held_out(state: State, journal: Journal) -> HeldOut:
 
 
 def _texts(state: State, cut: list[Rows]) -> Iterator[Fingerprint | None]:
-    """Yield the fingerprint of each text; None for texts so short that they may be equal by chance.
+    """Yield the fingerprint of each text; None for a text so short that another may equal it by chance.
 
-    It is computed from the view with the longest runs of words, preferably one without header tokens, since copies of a
-    message have different Message-IDs.
+    The fingerprint is computed from the view with the longest runs of words, preferably one without header tokens,
+    since copies of a message have different Message-IDs.
     """
     views = state.engine.views
     best = max(range(len(views)), key=lambda k: (views[k].part == "text", not views[k].tokens, views[k].high))

@@ -1,4 +1,4 @@
-"""Signed receipts: a message is, or is no longer, among the lessons of a filter.
+"""Signed receipts: proof that a message is, or is no longer, among the lessons of a filter.
 
 A receipt names the message by its fingerprint and the filter's lessons by their digest, and has an Ed25519 signature by
 the folder's key. Anyone can check the signature offline; an auditor with the journal computes the digest again.
@@ -178,16 +178,16 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def problem_of(receipt: Mapping[str, Any], key: str | None = None, fingerprint: str | None = None) -> str | None:
-    """Return why a receipt is not valid; None for a valid one.
+    """Return the reason that a receipt is invalid; None for a valid one.
 
     Parameters
     ----------
     receipt : mapping
         The result of `parse_receipt`.
     key : str, optional
-        The signer's public key, known from elsewhere. Without it, any signer is accepted.
+        The signer's public key, from a trusted source. Without it, any signer is accepted.
     fingerprint : str, optional
-        The message that the receipt must be about.
+        The message that the receipt must name.
     """
     facts = {name: value for name, value in receipt.items() if name != "signature"}
     ed25519 = _ed25519()
@@ -201,19 +201,19 @@ def problem_of(receipt: Mapping[str, Any], key: str | None = None, fingerprint: 
     if key is not None and receipt["key"] != key.strip().lower():
         return f"another key signed it: {receipt['key']}"
     if fingerprint is not None and receipt["fingerprint"] != fingerprint:
-        return f"it is about the message {receipt['fingerprint']}, and the given one is {fingerprint}"
+        return f"the receipt is for the message {receipt['fingerprint']}, not for {fingerprint}"
     return None
 
 
 def contradiction(receipt: Mapping[str, Any], folder: str) -> str | None:
-    """Return how a journal contradicts a receipt; None where the journal confirms it.
+    """Return the contradiction between a journal and a receipt; None if the journal confirms the receipt.
 
     The digest is computed again from the rows up to the receipt's. Only `journal.sqlite` is read.
     """
     journal = Journal(folder, write=False)
     try:
         if journal.id != receipt["journal"]:
-            return f"it is about the journal {receipt['journal']}, and this one is {journal.id}"
+            return f"the receipt is for the journal {receipt['journal']}, not for {journal.id}"
         last = journal.last()
         if last < receipt["row"]:
             return f"the journal ends at row {last:,}, before the receipt's row {receipt['row']:,}"
@@ -226,9 +226,9 @@ def contradiction(receipt: Mapping[str, Any], folder: str) -> str | None:
     if _state_of(lessons, fingerprint) != (receipt["statement"], receipt["label"]):
         return f"at row {receipt['row']:,} of the journal the message is {_state_of(lessons, fingerprint)[0]}"
     if (lessons.lessons, lessons.digest(scope)) != (receipt["lessons"], receipt["digest"]):
-        return "the journal's lessons have another digest"
+        return "the journal's lessons have another digest than the receipt"
     if has_content and not receipt["content"] and receipt["statement"] == "absent":
-        return "the journal holds the content of the message"
+        return "the journal still has the content of the message"
     return None
 
 

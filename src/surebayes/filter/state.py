@@ -24,7 +24,7 @@ from surebayes.pool.engine import Engine
 from surebayes.pool.table import Sums
 from surebayes.pool.weights import weights_of
 
-TYPE_CHECKING = False  # single lessons by command import this module, and typing would cost half of one
+TYPE_CHECKING = False  # commands that teach one document import this module; typing would take half of their time
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
@@ -47,10 +47,10 @@ _UNDOING = {"forget": "learn", "release": "reserve"}
 RELOADING = ("bulk", "rebuild", "erase")
 """Actions whose effect is in the model's files and not in the journal's rows alone."""
 FEW_LESSONS = 16
-"""Lessons stacked as small tables on the files before the counts are read into memory: by then reading the tables of
-SpamAssassin at once would have paid."""
+"""The number of lessons stacked as small tables on the files before the counts are read into memory. At this number,
+reading SpamAssassin's tables at the start would have been faster."""
 MOST_BYTES = 32 * 2**20
-"""Bytes of lessons that are written as a separate small file; beyond, the whole model is written."""
+"""Maximum bytes of lessons in a separate small file; for more lessons, the whole model is written."""
 
 
 MAX_RESERVED_BYTES = 8 * 2**20
@@ -76,7 +76,7 @@ class State:
     Attributes
     ----------
     seq, chain : int
-        The last journal row in the state, and the running checksum up to it.
+        The number of the last journal row in the state, and the running checksum up to that row.
     learnt_at : int
         The last row that changed scores.
     floor : int
@@ -88,7 +88,7 @@ class State:
     reread : (int, int)
         A row and a reader's version: a rebuild counted all rows up to this one with that reader.
     lessons_since : list of (int, list of bytes), or None
-        The counts of each journal row after `since`, to be written as a small file; None: write the whole model.
+        The counts of each journal row after `since`, to be written as a small file; None to write the whole model.
     learnt : Learnt
         The messages learnt without a journal.
     version : int
@@ -131,7 +131,7 @@ class State:
     ) -> State:  # fmt: skip
         """Open the model's files, check the journal against the manifest, and replay the rows not yet absorbed.
 
-        Counts stay in their files until enough is learnt that reading them pays (`into_memory`).
+        Counts stay in their files until the number of lessons justifies reading them (`into_memory`).
         """
         files = TableFiles(folder.folder, manifest, hold, before)
         model = Model.of_scoring(manifest.scoring, files)
@@ -151,15 +151,17 @@ class State:
         self.since = self.seq
         self.belong_to(journal)
         if journal.id != place.id:
-            raise BadModel(f"{journal.path} is the journal {journal.id}, but the model needs {place.id}. Restore both.")
+            raise BadModel(
+                f"{journal.path} is the journal {journal.id}, but the model needs {place.id}. Restore both from a copy."
+            )
         chain = journal.chain_at(self.seq)
         if chain is None:
             raise BadModel(
                 f"{journal.path} has lost rows: it ends at {journal.last()}, but the model counts {self.seq}. "
-                "Restore it."
+                "Restore it from a copy."
             )
         if chain != self.chain:
-            raise BadModel(f"{journal.path} has different rows from the model's. Restore both.")
+            raise BadModel(f"{journal.path} doesn't match the model: their rows differ. Restore both from a copy.")
         if place.known is not None:
             known = place.known
             try:
@@ -199,10 +201,10 @@ class State:
         return self
 
     def into_one_table(self) -> None:
-        """Merge the counts of each view into one table; a layer's as entries, since a process has many layers.
+        """Merge the counts of each view into one table; a layer's counts as entries, since a process has many layers.
 
-        A table in memory takes 4 bytes for each hashed column, 112 MB for the seven views of mail, however little was
-        learnt. The entries of a person's lessons take some kilobytes, and merging them less than a millisecond.
+        A table in memory takes 4 bytes for each hashed column, 112 MB for the seven views of mail, even after few
+        lessons. The entries of a person's lessons take some kilobytes and less than a millisecond to merge.
         """
         if self.settings.base is None:
             self.into_memory()
@@ -225,7 +227,8 @@ class State:
     def _has_content(self, new: Sequence[tuple[Event, int]], journal: Journal) -> bool:
         """Whether rows with an erased message can be applied without the model's files.
 
-        Another host has erased it; the copy of this host still has the content of lessons that are counted here.
+        Another host has erased the message; this host's copy of the journal still has the content of the lessons
+        counted here.
         """
         if any(event.action in ("bulk", "rebuild") for event, _ in new) or not journal.is_shared:
             return False
@@ -505,7 +508,7 @@ class State:
 
     @property
     def missing_columns(self) -> list[int] | None:
-        """The number of a layer's columns in each view that its base is missing."""
+        """For each view, the number of a layer's columns that its base is missing; None without a base."""
         if self._missing_columns is None and self.base_in_use is not None:
             self._missing_columns = self.base_in_use.missing_columns(self.engine, None)
         return self._missing_columns
@@ -532,7 +535,7 @@ class State:
             self._missing_columns = [have + n for have, n in zip(self._missing_columns, more)]
 
     def drop_old_steps(self, txn: Transaction) -> None:
-        """Drop the steps of a layer's lessons if its base was weighted again since."""
+        """Drop the steps of a layer's lessons if its base has been weighted again since those lessons."""
         base_in_use, link = self.base_in_use, self.settings.base
         if base_in_use is None or base_in_use.base is None or link is None or link.tuned == base_in_use.base.tuned:
             return

@@ -1,4 +1,4 @@
-"""Dump and restore of a filter as text, with a line for every message."""
+"""Dump and restore of a filter as text, with one line per message."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _CHUNK = 10_000  # counts per line
 
 
 def dump(session: Session, file: TextIO) -> None:
-    """See `Filter.dump`: a header, counts of messages outside the journal, messages, and a line with the checksum."""
+    """Write a header, the counts of messages outside the journal, the messages, and a line with the checksum.
+
+    See `Filter.dump`.
+    """
     with session.mutex:
         state, journal = session.fresh_state().into_memory(), session.reading()
         checked, lines = 0, 0
@@ -96,7 +99,7 @@ def _entries(table: Table) -> Iterator[tuple[int, int]]:
 
 
 def _other_counts(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
-    """Yield the counts of messages learnt without a journal: all counts minus those of the journal."""
+    """Yield the counts of messages learnt without a journal: all counts minus the counts of the journal's messages."""
     journaled = State.new(state.engine.reader, state.names, state.engine.views)
     for _, label, row in journal.messages("learn", "forget").values():
         journaled.count(state.unpack(*journal.content(row), row)[0], (), label, row, 1)
@@ -170,7 +173,7 @@ def _restored(path: str, header: dict[str, Any], classes: list[str], lines: Iter
         change = {"weights_since": 0, "certified_at": state.lessons, "second_stage": stage}
         settings = Settings.from_json(header["settings"]).changed(change).to_json()
         for label, made in settings["certificates"].items():
-            if made.get("model") == header["model"]:  # the same model with a new journal
+            if made.get("model") == header["model"]:  # the certificate of the dumped model, valid for the restored one
                 settings["certificates"][label] = {**made, "model": f"{journal.id}-{state.seq + 1}"}
         txn.settings(settings, _RESTORED, weights=True)
         txn.add(Event.of(_RESTORED, "mark", None, "restored"))
@@ -226,7 +229,7 @@ def _add_others(state: State, others: dict[int, list[tuple[int, int]]], document
 
 
 def _checked_lines(file: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a dump; BadModel if a line is damaged or the last one is missing."""
+    """Yield the lines of a dump as values; BadModel if a line is damaged or the last one is missing."""
     checked, n = 0, 0
     for line in file:
         try:

@@ -67,8 +67,8 @@ def erase(
 ) -> dict[str, int]:
     """See `Filter.erase`.
 
-    Messages are forgotten and the model is written without them before their content is erased. So no process needs
-    erased content: one that is behind that journal row reloads the model.
+    The model forgets the messages and is written without them before their content is erased. So no process needs
+    erased content: a process that is behind the erasing journal row reloads the model.
     """
     engine = session.current_state().engine
     fingerprints = {Document(document, engine.reader).fingerprint for document in documents}
@@ -101,10 +101,10 @@ def erase(
                 txn.add_many([Event.of(lesson, "erase", row.fingerprint, row.label, row.seq) for row in rows])
                 journal.append_rows(txn.rows, blank=[row.seq for row in rows])
             except BaseException:
-                session.drop_state()  # memory is ahead of the journal: never write it
+                session.drop_state()  # the state in memory is ahead of the journal and must not be written
                 raise
             session.write_model(keep_replaced=False)
-            if journal.is_shared:  # the last snapshot in the database counted the messages
+            if journal.is_shared:  # the last snapshot in the database still counts the messages
                 from surebayes.filter.hosts import follow_up_erasure
 
                 follow_up_erasure(session, journal)
@@ -112,7 +112,7 @@ def erase(
 
 
 def _knows_any(session: Session, fingerprints: set[str], message_ids: Sequence[str]) -> bool:
-    """Whether there is anything to erase; otherwise the folder stays unchanged."""
+    """Return whether there is anything to erase; otherwise the folder stays unchanged."""
     with session.mutex:
         txn = Transaction(session.fresh_state(), session.reading(refresh=True))
         wanted = fingerprints | txn.journal.fingerprints_of(message_ids)
@@ -133,8 +133,8 @@ def rebuild(
     """See `Filter.rebuild`."""
     if is_shared(path):
         raise ValueError(
-            f"{path!r} shares its journal with other hosts, which would not count it again. Take it out first: "
-            "surebayes migrate --journal sqlite."
+            f"{path!r} shares its journal with other hosts, so it can't be rebuilt alone. Give it a journal of its own "
+            "first: surebayes migrate --journal sqlite."
         )
     if kind_of(path) == SHIPS:
         raise ValueError(
@@ -173,7 +173,7 @@ def rebuild(
             _weigh(session, lesson)
         return {"documents": dict(zip(names, session.current_state().engine.documents)), "views": len(wanted)}
     except BaseException:
-        session.drop_state()  # memory may be ahead of the journal: never write it
+        session.drop_state()  # the state in memory may be ahead of the journal and must not be written
         raise
     finally:
         session.close()
@@ -182,7 +182,7 @@ def rebuild(
 def _add_carried_rows(session: Session) -> None:
     try:
         manifest = session.folder.manifest()
-    except StoreError:  # damaged: only the journal is left
+    except StoreError:  # the manifest is damaged; only the journal can be used
         return
     session.add_carried_rows(manifest)
 
@@ -190,7 +190,7 @@ def _add_carried_rows(session: Session) -> None:
 def _about(session: Session, journal: Journal) -> tuple[str, list[str], tuple[ViewSpec, ...], BaseLink | None]:
     """Return the reader, the classes, the views and a layer's base.
 
-    The journal has all of them; for a journal of an earlier release, the manifest does.
+    They are in the journal; for a journal of an earlier release, in the manifest.
     """
     try:
         about: dict[str, Any] = {}
@@ -212,7 +212,7 @@ def _about(session: Session, journal: Journal) -> tuple[str, list[str], tuple[Vi
 
 
 def _in_manifest(session: Session, needed: bool) -> dict[str, Any]:
-    """Return the filter's description in the manifest; nothing if it is damaged and not needed."""
+    """Return the filter's description in the manifest; {} if the manifest is damaged and not needed."""
     try:
         scoring, base = session.folder.manifest().scoring.to_json(), session.folder.manifest().link
         return {**scoring, "base": None if base is None else base.to_json()}
@@ -273,7 +273,7 @@ def _counted(journal: Journal, state: State, other: bool, drop_unjournaled: bool
     state.belong_to(journal)
     total, erased = journal.last(), journal.erased()
     state.reread = total, contents.VERSION
-    # weights and thresholds in earlier rows belong to other views
+    # with other views, the weights and thresholds in earlier rows are void
     new_since = max([e.seq for e in journal.of_actions("rebuild") if _rebuilt(journal, e)["other"]], default=0)
     for event, chain in journal.heads():
         if event.action == "bulk" and not drop_unjournaled:
@@ -303,5 +303,5 @@ def _weigh(session: Session, lesson: Lesson) -> None:
 
     try:
         retune(session, None, lesson)
-    except ValueError:  # too few: equal weights stay
+    except ValueError:  # too few messages: the weights stay equal
         return
