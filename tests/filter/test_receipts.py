@@ -74,8 +74,8 @@ def test_a_forgotten_message_still_has_content(folder):
         (receipt,) = opened.receipts(["Cheap pills"])
     assert (receipt["statement"], receipt["content"]) == ("absent", True)
     assert (
-        receipts.contradiction({**receipt, "content": False}, folder) == "the journal still has the content of the
-        message"
+        receipts.contradiction({**receipt, "content": False}, folder)
+        == "the journal still has the content of the message"
     )
 
 
@@ -121,8 +121,8 @@ def test_hostile_lines_are_refused_in_words(line):
 def test_another_key_another_message_another_journal(signed_receipt, folder):
     assert "another key" in problem(signed_receipt, key="0" * 64)
     assert problem(signed_receipt, key=signed_receipt["key"].upper()) is None
-    assert "about the message" in problem(signed_receipt, fingerprint="0" * 32)
-    assert "about the journal" in receipts.contradiction(signed_receipt, folder)
+    assert "for the message" in problem(signed_receipt, fingerprint="0" * 32)
+    assert "for the journal" in receipts.contradiction(signed_receipt, folder)
 
 
 def test_a_journal_that_lost_or_gained_lessons_contradicts(folder):

@@ -133,7 +133,7 @@ def rebuild(
     """See `Filter.rebuild`."""
     if is_shared(path):
         raise ValueError(
-            f"{path!r} shares its journal with other hosts, so it can't be rebuilt alone. Give it a journal of its own "
+            f"{path!r} shares its journal with other hosts, so it can't be rebuilt alone. Give it a separate journal "
             "first: surebayes migrate --journal sqlite."
         )
     if kind_of(path) == SHIPS:
