@@ -6,7 +6,7 @@ PACKAGE := $(VENV)/.surebayes-package
 STAMP := $(VENV)/.surebayes-tools
 KERNELS := $(VENV)/.surebayes-kernels
 
-.PHONY: setup demo kernels quick generated test test-slow test-scikit-learn test-faults test-spark test-integration test-page test-postgres check bench
+.PHONY: setup demo kernels quick generated test test-slow test-scikit-learn test-faults test-spark test-integration test-page test-postgres test-disasters check bench
 .PHONY: bench-cluster clean sanitize fuzz fuzz-kernels build/sanitize bench-peers format-c docs dist test-sdist test-site changelog bench-check newcomer lock deb test-package try-operations
 
 # Sources of the kernels: one file or one folder per kernel.
@@ -73,6 +73,10 @@ test-postgres: setup
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || DEBIAN_FRONTEND=noninteractive apt-get install -y \
 	  --no-install-recommends postgresql || echo "no PostgreSQL: tests that need it are skipped"
 	$(BIN)/python -m pytest -n 2 -m postgres tests/filter/shared tests/filter/test_host_layers.py tests/cli/test_cli_hosts.py
+
+# 2,001 operations of three hosts; SUREBAYES_SEED=N for another sequence of disasters.
+test-disasters: setup
+	SUREBAYES_DISASTERS=667 $(BIN)/python -m pytest -n 0 -s -m postgres tests/filter/shared/test_disasters.py
 
 # The page in Chromium from Debian's package, driven by playwright; axe-core, from the registry of npm, checks accessibility.
 test-page: setup

@@ -2,7 +2,7 @@
 
 `python benchmarks/many_hosts.py latency --rate 100 --seconds 20` teaches on host A at a steady rate, and records when
 host B, which follows, has each row in its model. `python benchmarks/many_hosts.py judging` compares the CPU time of a
-verdict on a host that shares its journal with that on a host alone, alternating.
+verdict on a host that shares its journal with that on a host alone, at the same time.
 `python benchmarks/many_hosts.py join --rows 1000000` writes so many rows of small texts into a database, and times a
 new host from nothing to its first verdict.
 `python benchmarks/many_hosts.py persons --persons 10000` writes the journals of so many personal layers with 20 lessons
@@ -102,38 +102,68 @@ def timed(folder: str, mails: list[tuple[bytes, str]], rate: float) -> None:
           f"p99 {delays[int(0.99 * len(delays))]:.3f} s, largest {delays[-1]:.3f} s")  # fmt: skip
 
 
-def judging(server: Server, folder: str, rounds: int, rate: float, remember: bool) -> None:
-    """CPU time of verdicts on a host that shares its journal, against a folder with its own.
+JUDGE = """
+import sys, time
+import surebayes as sb
+from surebayes.synthetic import mail_stream
+folder, rounds, rate = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+mails = [mail.raw for mail in mail_stream(200 + 200 * rounds, seed=3)][200:]
+with sb.Filter.open(folder) as one:
+    one.follow()
+    for raw in mails[:100]:
+        one.judge(raw)
+    time.sleep(3)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    clock, began, start = [], time.process_time(), time.monotonic()
+    for k, raw in enumerate(mails):
+        if rate:
+            time.sleep(max(start + k / rate - time.monotonic(), 0))
+        asked = time.perf_counter()
+        one.judge(raw)
+        clock.append(time.perf_counter() - asked)
+    clock.sort()
+    spent = time.process_time() - began
+    print(spent / len(clock), clock[len(clock) // 2], clock[int(0.99 * len(clock))], flush=True)
+"""
 
-    With a rate, so many verdicts a second, as mail arrives: then also the time of each verdict.
+
+def judging(server: Server, folder: str, rounds: int, rate: float, remember: bool) -> None:
+    """CPU time of verdicts on a host that shares its journal, against a host alone: two processes at the same time.
+
+    With a rate, so many verdicts a second, as mail arrives: then also the time of each verdict. The CPU time is that of
+    the whole process, with its exchanges and reports.
     """
-    mails = [(mail.raw, mail.label) for mail in mail_stream(200 + 200 * rounds, seed=3)]
+    mails = [(mail.raw, mail.label) for mail in mail_stream(200, seed=3)]
     with sb.Filter.create(f"{folder}/a", **SMALL) as made:
-        made.train(mails[:200])
+        made.train(mails)
         if remember:
             made.remember(always=True, details=True)
             made.calibrate(budget=0.01)
     shutil.copytree(f"{folder}/a", f"{folder}/alone")
     hosts.share(f"{folder}/a", server.database())
-    processor: dict[str, list[float]] = {"a": [], "alone": []}
-    clock: dict[str, list[float]] = {"a": [], "alone": []}
-    with sb.Filter.open(f"{folder}/a") as shared, sb.Filter.open(f"{folder}/alone") as alone:
-        shared.follow()
-        for i in range(rounds):
-            for name, one in (("a", shared), ("alone", alone))[:: 1 if i % 2 else -1]:
-                began, start = time.process_time(), time.monotonic()
-                for k, (raw, _) in enumerate(mails[200 + 200 * i :][:200]):
-                    if rate:
-                        time.sleep(max(start + k / rate - time.monotonic(), 0))
-                    asked = time.perf_counter()
-                    one.judge(raw)
-                    clock[name].append(time.perf_counter() - asked)
-                processor[name].append(time.process_time() - began)
-    ratio = statistics.median(a / b for a, b in zip(processor["a"], processor["alone"]))
-    waits = {name: (statistics.median(each), sorted(each)[int(0.99 * len(each))]) for name, each in clock.items()}
-    print(f"a verdict with a shared journal: {ratio:.3f} of the CPU time with one in the folder; median "
-          f"{1000 * waits['a'][0]:.2f} ms (alone {1000 * waits['alone'][0]:.2f}), p99 {1000 * waits['a'][1]:.2f} ms "
-          f"(alone {1000 * waits['alone'][1]:.2f})")  # fmt: skip
+    found: dict[str, list[float]] = {}
+    both = {
+        name: subprocess.Popen(
+            [sys.executable, "-c", JUDGE, f"{folder}/{name}", str(rounds), str(rate)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        ) for name in ("a", "alone")
+    }  # fmt: skip
+    for each in both.values():
+        assert each.stdout is not None
+        assert each.stdout.readline() == "ready\n"
+    for each in both.values():
+        assert each.stdin is not None
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    for name, each in both.items():
+        assert each.stdout is not None
+        found[name] = list(map(float, each.stdout.readline().split()))
+        each.wait()
+    ours, alone = found["a"], found["alone"]
+    print(f"a verdict with a shared journal: {ours[0] / alone[0]:.3f} of the CPU time with one in the folder "
+          f"({1000 * ours[0]:.3f} ms and {1000 * alone[0]:.3f}); median {1000 * ours[1]:.2f} ms (alone "
+          f"{1000 * alone[1]:.2f}), p99 {1000 * ours[2]:.2f} ms (alone {1000 * alone[2]:.2f})")  # fmt: skip
 
 
 def ship(folder: str, rate: float, seconds: float) -> None:
@@ -306,7 +336,7 @@ def main() -> None:
     parser.add_argument("what", choices=["latency", "judging", "join", "persons", "ship"])
     parser.add_argument("--rate", type=float, default=100.0, help="lessons a second")
     parser.add_argument("--seconds", type=float, default=20.0, help="seconds of lessons")
-    parser.add_argument("--rounds", type=int, default=15, help="rounds of `judging`")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds of 200 verdicts of `judging`")
     parser.add_argument("--remember", action="store_true", help="`judging` with remembered verdicts and a budget")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of `join`")
     parser.add_argument("--persons", type=int, default=10_000, help="people of `persons`")

@@ -281,7 +281,7 @@ class Follower:
         return self.layers is not None and self.layers.take()
 
     def _wait(self, connection: database.BoundedConnection, seconds: float) -> None:
-        """Wait for what isn't here yet, or for verdicts to be sent, at most so many seconds."""
+        """Wait for news, at most so many seconds, and send verdicts of this host in the meantime."""
         end = time.monotonic() + seconds
         while not self._stopped and (left := end - time.monotonic()) >= 0:
             ready, _, _ = select.select([connection.fileno(), self._reading], [], [], min(left, LOOK))
@@ -291,8 +291,8 @@ class Follower:
                     return
             if connection.fileno() in ready and self._is_news(database.notifications(connection)):
                 return
-            if not ready and self._exchange is not None and self._exchange.waits():
-                return
+            if not ready and self._exchange is not None and self._exchange.is_due():
+                self._exchange.run()
 
     def _is_news(self, payloads: list[str]) -> bool:
         if self.layers is not None and self.layers.notified(payloads):

@@ -446,3 +446,40 @@ def test_threads_that_exchange_at_once_take_each_exchange_in_once(two):
         [thread.join() for thread in threads]
     assert not errors
     assert_one(a, b)
+
+
+def test_scores_of_notices_are_condensed(two, server, url, monkeypatch):
+    a, b = two
+    for each in two:
+        each.calibrate(budget=0.25, burst=3)
+
+    def scores():
+        query = "SELECT value FROM surebayes.notices WHERE kind IN ('score', 'scores', 'more scores')"
+        return server.sql(database_of(url), query)
+
+    def label(one, raw, truth):
+        one.judge(raw)
+        one.teach(raw, truth)
+
+    for i, (raw, truth) in enumerate(MAILS[30:60]):
+        label(two[i % 2], raw, truth)
+        exchanged_by(two[i % 2])
+    assert_one(a, b)
+    before, many = sum(len(value) for (value,) in scores()), len(scores())
+    assert many > 10
+    kept = [memory_of(each) for each in two]
+    with monkeypatch.context() as patch:
+        patch.setattr(verdicts, "_TRIM_EVERY", 1)
+        label(a, *MAILS[60])
+        exchanged_by(a)
+    assert len(scores()) == 1
+    assert sum(len(value) for (value,) in scores()) < before
+    label(b, *MAILS[61])  # a change of a host that hasn't the condensed scores yet
+    assert_one(a, b)
+    assert memory_of(a) != kept[0]
+    for raw, truth in MAILS[62:66]:
+        label(b, raw, truth)
+    assert_one(a, b)
+    assert a.budgets() == b.budgets()
+    rows = [each._recorder.memory.database.rows("SELECT score, positive FROM scores ORDER BY 1, 2") for each in two]
+    assert rows[0] == rows[1] != []

@@ -7,10 +7,11 @@ So a host asks for what is above the last number that it knows, and a new host a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -31,10 +32,37 @@ WAIT = 5.0
 """Seconds to wait for the hosts that are sending."""
 PRESUME = 10.0
 """Seconds between two looks at documents without a complaint."""
+TOGETHER_FOR = 2.0
+"""Seconds for which verdicts without a label are gathered: each exchange costs the processor some milliseconds."""
 MOST_LEDGER = 20_000
 """Rows of the ledger that the database keeps."""
 _TRIM_EVERY = 500
+_SCORES = ("score", "scores", "more scores")
 _CHUNK = 1000
+_PUT = """
+WITH put_verdicts AS (
+  INSERT INTO surebayes.verdicts (journal, change, id, time, fingerprint, person, message_id, body, content)
+  SELECT %(journal)s::integer, %(change)s::bigint, (body::json ->> {id})::bigint, (body::json ->> {time})::float8,
+    body::json ->> {fingerprint}, person, message_id, body, content
+  FROM unnest(%(people)b::bytea[], %(message_ids)b::bytea[], %(bodies)b::text[], %(contents)b::bytea[])
+    AS verdict (person, message_id, body, content)
+  ON CONFLICT (journal, id) DO UPDATE SET change = excluded.change, time = excluded.time, body = excluded.body,
+    content = coalesce(excluded.content, verdicts.content)
+), put_state AS (
+  INSERT INTO surebayes.memory (journal, name, change, value)
+  SELECT %(journal)s::integer, name, %(change)s::bigint, value
+  FROM unnest(%(names)b::text[], %(state)b::text[]) AS changed (name, value)
+  ON CONFLICT (journal, name) DO UPDATE SET change = excluded.change, value = excluded.value
+), put_notices AS (
+  INSERT INTO surebayes.notices (journal, change, place, kind, value)
+  SELECT %(journal)s::integer, %(change)s::bigint, * FROM unnest(
+    %(places)b::integer[], %(kinds)b::text[], %(values)b::text[])
+), put_host AS (
+  UPDATE surebayes.hosts SET sent = greatest(sent, %(last)s::bigint)
+  WHERE journal = %(journal)s::integer AND host = %(host)s
+)
+SELECT pg_notify(%(channel)s, %(payload)s)
+""".format(**{name: Shown._fields.index(name) for name in ("id", "time", "fingerprint")})
 _GONE = "#"
 
 
@@ -63,8 +91,9 @@ class Exchange:
         self.host, self.change = host_of(folder), 0
         self._key, self._name = bytes.fromhex(facts["key"])[:64], name_of(facts)
         self._memory: Memory | None = None
-        self._presumed = 0.0
+        self._presumed = self._sent = 0.0
         self._terms: list[Any] | None = None
+        self._is_there = False  # whether the tables have verdicts
 
     def close(self) -> None:
         """Close the file."""
@@ -72,10 +101,13 @@ class Exchange:
             self._memory.close()
             self._memory = None
 
-    def waits(self) -> bool:
-        """Whether anything waits to be sent."""
-        memory = self._memory
-        return memory is not None and memory.database.is_exchanged and exchanged.waits(memory.database)
+    def is_due(self) -> bool:
+        """Whether anything is to be sent now: labels and changes of budgets at once, other verdicts in batches."""
+        if self._memory is None or not self._memory.database.is_exchanged:
+            return False
+        if time.monotonic() - self._sent >= TOGETHER_FOR:
+            return exchanged.waits(self._memory.database)
+        return exchanged.has_changes(self._memory.database)
 
     def run(self) -> tuple[int, int]:
         """Take in what is new and send what waits; return the numbers of verdicts taken in and sent.
@@ -86,22 +118,28 @@ class Exchange:
             Where the database can't be reached.
         """
         with database.lent(self.url) as connection, database.named_errors(self.url):
-            if database.tables_version(connection) < VERSION:
+            if not self._is_there and database.tables_version(connection) < VERSION:
                 return 0, 0
+            self._is_there = True
             self.number = self.number or database.journal_number(connection, self._name) or 0
             memory = self._opened(connection) if self.number else None
             if memory is None:
                 return 0, 0
-            taken, sent = self._take(connection, memory), 0
+            taken = sent = 0
             if exchanged.waits(memory.database) or self._presumes(memory):
                 database.lock(connection, self.number, WAIT, "verdicts")
                 try:
                     taken += self._take(connection, memory)
                     memory.presume(for_all=True)
-                    while exchanged.waits(memory.database):
+                    self._sent = time.monotonic()
+                    waiting = exchanged.waiting(memory.database)
+                    while waiting > 0:  # later ones are in the next exchange: many small ones cost far more
                         sent += self._send(connection, memory)
+                        waiting -= exchanged.TOGETHER
                 finally:
                     database.unlock(connection, self.number, "verdicts")
+            else:
+                taken = self._take(connection, memory)
             self.change = exchanged.fact(memory.database, "change")
         self._record_terms(memory.database)
         return taken, sent
@@ -263,58 +301,61 @@ class Exchange:
         """Send what waits; return the number of verdicts. The lock is held, and everything is taken in."""
         here = memory.database
         change, now = exchanged.fact(here, "change") + 1, time.time()
-        own, verdicts, slot = exchanged.changes(here), exchanged.take_verdicts(here), exchanged.fact(here, "slot")
+        is_full = change % _TRIM_EVERY == 0
+        own, scores = exchanged.changes_and_scores(here) if is_full else (exchanged.changes(here), {})
+        verdicts, slot = exchanged.take_verdicts(here), exchanged.fact(here, "slot")
         state, notices = _new_state(here, own, now)
-        with connection.transaction():
+        last = own[-1].number if own else 0
+        gone = [name for name, value in state.items() if value is None]
+        with connection.transaction() if gone or is_full or _erasures(own) else contextlib.nullcontext():
             self._delete_erased(connection, own, notices)
-            self._put_verdicts(connection, change, verdicts)
-            gone = [name for name, value in state.items() if value is None]
-            connection.execute(
-                "DELETE FROM surebayes.memory WHERE journal = %s AND name = ANY(%s)", (self.number, gone)
-            )
-            values = [(self.number, self._gone(name) if value is None else name, change, value or "null")
-                      for name, value in {"": str(change), **state}.items()]  # fmt: skip
-            connection.cursor().executemany(
-                "INSERT INTO surebayes.memory VALUES (%s, %s, %s, %s) "
-                "ON CONFLICT (journal, name) DO UPDATE SET change = excluded.change, value = excluded.value",
-                values,
-            )
-            connection.cursor().executemany(
-                "INSERT INTO surebayes.notices VALUES (%s, %s, %s, %s, %s)",
-                [(self.number, change, i, kind, json.dumps([slot, value])) for i, (kind, value) in enumerate(notices)],
-            )
-            last = own[-1].number if own else 0
-            connection.execute(
-                "UPDATE surebayes.hosts SET sent = greatest(sent, %s) WHERE journal = %s AND host = %s",
-                (last, self.number, self.host),
-            )
-            if change % _TRIM_EVERY == 0:
+            if gone:
+                connection.execute(
+                    "DELETE FROM surebayes.memory WHERE journal = %s AND name = ANY(%s)", (self.number, gone)
+                )
+            if is_full:
+                notices = self._condense(connection, scores, notices)
+            changed = {self._gone(name) if value is None else name: value or "null" for name, value in state.items()}
+            noted = [(i, kind, json.dumps([slot, value])) for i, (kind, value) in enumerate(notices)]
+            self._put(connection, change, verdicts, {"": str(change), **changed}, noted, last)
+            if is_full:
                 self._trim(connection, memory, now)
-            connection.execute("SELECT pg_notify(%s, %s)", (database.CHANNEL_OF_VERDICTS, f"{self.number} {change}"))
         exchanged.sent(here, change, last, state)
         return len(verdicts)
 
-    def _put_verdicts(
-        self, connection: BoundedConnection, change: int, verdicts: Sequence[tuple[Shown, bytes | None]]
-    ) -> None:
-        """Store verdicts with one statement: separate ones cost the processor twice as much."""
-        columns = zip(
-            *(
-                (shown.id, shown.time, shown.fingerprint, self._hashed(shown.person),
-                 None if shown.message_id is None else self._hashed(shown.message_id), shown.to_text(), content)
-                for shown, content in verdicts
-            )
+    def _put(
+        self, connection: BoundedConnection, change: int, verdicts: Sequence[tuple[Shown, bytes | None]],
+        state: Mapping[str, str], notices: Sequence[tuple[int, str, str]], last: int,
+    ) -> None:  # fmt: skip
+        """Store an exchange with one statement, and notify the hosts: each statement costs the processor .3 ms."""
+        hashed = {person: self._hashed(person) for person in {shown.person for shown, _ in verdicts}}
+        places, kinds, values = [list(column) for column in zip(*notices)] or [[], [], []]
+        connection.execute(
+            _PUT,
+            {
+                "journal": self.number, "change": change, "names": list(state), "state": list(state.values()),
+                "places": places, "kinds": kinds, "values": values, "last": last, "host": self.host,
+                "channel": database.CHANNEL_OF_VERDICTS, "payload": f"{self.number} {change}",
+                "people": [hashed[shown.person] for shown, _ in verdicts],
+                "message_ids": [
+                    None if shown.message_id is None else self._hashed(shown.message_id) for shown, _ in verdicts
+                ],
+                "bodies": [shown.to_text() for shown, _ in verdicts], "contents": [content for _, content in verdicts],
+            },
         )  # fmt: skip
-        if verdicts:
-            connection.execute(
-                "INSERT INTO surebayes.verdicts "
-                "(journal, change, id, time, fingerprint, person, message_id, body, content) "
-                "SELECT %s, %s, * FROM unnest(%b::bigint[], %b::float8[], %b::text[], %b::bytea[], %b::bytea[], "
-                "%b::text[], %b::bytea[]) "
-                "ON CONFLICT (journal, id) DO UPDATE SET change = excluded.change, time = excluded.time, "
-                "body = excluded.body, content = coalesce(excluded.content, verdicts.content)",
-                (self.number, change, *map(list, columns)),
-            )
+
+    def _condense(
+        self, connection: BoundedConnection, scores: Mapping[str, Sequence[Any]], notices: Sequence[tuple[str, Any]]
+    ) -> list[tuple[str, Any]]:
+        """Replace the scores in all notices by those that still place a threshold; return the notices to send.
+
+        `scores` are the scores here, of all hosts and of the changes that are being sent.
+        """
+        connection.execute(
+            "DELETE FROM surebayes.notices WHERE journal = %s AND kind = ANY(%s)", (self.number, list(_SCORES))
+        )
+        kept = [(kind, value) for kind, value in notices if kind not in _SCORES]
+        return [*kept, *(("scores", [label, *value]) for label, value in scores.items())]
 
     def _delete_erased(
         self, connection: BoundedConnection, own: Sequence[Change], notices: list[tuple[str, Any]]

@@ -153,9 +153,11 @@ class Database:
         """Return the number of the next verdict; None if SQLite chooses it. It is higher than all numbers here."""
         if not self.is_exchanged:
             return None
-        slot = int(self.rows("SELECT value FROM facts WHERE name = 'slot'")[0][0])
-        last = self.rows("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'verdicts'")[0][0]
-        return (int(last) // HOSTS + 1) * HOSTS + slot
+        slot, last = self.rows(
+            "SELECT (SELECT value FROM facts WHERE name = 'slot'), "
+            "(SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'verdicts')"
+        )[0]
+        return (int(last) // HOSTS + 1) * HOSTS + int(slot)
 
     def mark(self, which: str, values: "tuple[Any, ...]") -> None:
         """Mark verdicts that match a condition for the other hosts, before they change; call it in a transaction."""

@@ -183,10 +183,33 @@ def waits(database: Database) -> bool:
     return bool(database.rows("SELECT EXISTS (SELECT 1 FROM changed) OR EXISTS (SELECT 1 FROM changes)")[0][0])
 
 
+def has_changes(database: Database) -> bool:
+    """Whether labels, or changes of budgets and counts, wait to be sent."""
+    return bool(database.rows("SELECT EXISTS (SELECT 1 FROM changes)")[0][0])
+
+
+def waiting(database: Database) -> int:
+    """Return the number of verdicts and changes that wait to be sent."""
+    return int(database.rows("SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM changes)")[0][0])
+
+
 def changes(database: Database) -> list[Change]:
     """Return the changes that wait to be sent, in their order."""
     rows = database.rows("SELECT number, kind, label, value, row, place FROM changes ORDER BY number")
     return [Change(number, kind, label, json.loads(value), *rest) for number, kind, label, value, *rest in rows]
+
+
+def changes_and_scores(database: Database) -> tuple[list[Change], dict[str, list[Any]]]:
+    """Return `changes`, and for each budget the scores that place its threshold with them.
+
+    The scores are those of negatives, those of positives, and the largest dropped one of negatives.
+    """
+    with database.writing(flush=False):
+        found = {}
+        for label, dropped in database.rows("SELECT label, dropped FROM budgets"):
+            query = "SELECT score FROM scores WHERE label = ? AND positive = ? ORDER BY id"
+            found[label] = [[score for (score,) in database.rows(query, (label, sign))] for sign in (0, 1)] + [dropped]
+        return changes(database), found
 
 
 def take_verdicts(database: Database) -> list[tuple[Shown, bytes | None]]:
