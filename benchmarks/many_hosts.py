@@ -60,20 +60,21 @@ with sb.Filter.open(folder) as mine:
 
 def latency(server: Server, folder: str, rate: float, seconds: float) -> None:
     """Time from the call of `teach` on one host to the row's effect on another, another process."""
-    url, mails = server.database(), [(mail.raw, mail.label) for mail in mail_stream(int(rate * seconds) + 200, seed=3)]
+    url = server.database()
+    messages = [(mail.raw, mail.label) for mail in mail_stream(int(rate * seconds) + 200, seed=3)]
     with sb.Filter.create(f"{folder}/a", **SMALL) as made:
-        made.train(mails[:200])
+        made.train(messages[:200])
     hosts.share(f"{folder}/a", url)
     hosts.join(f"{folder}/b", url)
-    timed(folder, mails, rate)
+    timed(folder, messages, rate)
 
 
-def timed(folder: str, mails: list[tuple[bytes, str]], rate: float) -> None:
+def timed(folder: str, messages: list[tuple[bytes, str]], rate: float) -> None:
     """Teach the filter `a` all but 200 messages at a rate, and print the delays until `b` has them."""
     with sb.Filter.open(f"{folder}/a") as mine:
         mine.follow()
         first = mine._session.reading().last()
-        last = first + len(mails) - 200
+        last = first + len(messages) - 200
         other = subprocess.Popen(
             [sys.executable, "-c", ASK, f"{folder}/b", str(last)], stdout=subprocess.PIPE, text=True
         )
@@ -82,9 +83,9 @@ def timed(folder: str, mails: list[tuple[bytes, str]], rate: float) -> None:
         began, called = time.monotonic(), {}
 
         def teach(part: int) -> None:
-            for i in range(part, len(mails) - 200, THREADS):
+            for i in range(part, len(messages) - 200, THREADS):
                 time.sleep(max(began + i / rate - time.monotonic(), 0))
-                raw, label = mails[200 + i]
+                raw, label = messages[200 + i]
                 called[mine.fingerprint(raw)] = time.time()
                 mine.teach(raw, label)
 
@@ -107,16 +108,16 @@ import sys, time
 import surebayes as sb
 from surebayes.synthetic import mail_stream
 folder, rounds, rate = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-mails = [mail.raw for mail in mail_stream(200 + 200 * rounds, seed=3)][200:]
+messages = [mail.raw for mail in mail_stream(200 + 200 * rounds, seed=3)][200:]
 with sb.Filter.open(folder) as one:
     one.follow()
-    for raw in mails[:100]:
+    for raw in messages[:100]:
         one.judge(raw)
     time.sleep(3)
     print("ready", flush=True)
     sys.stdin.readline()
     clock, began, start = [], time.process_time(), time.monotonic()
-    for k, raw in enumerate(mails):
+    for k, raw in enumerate(messages):
         if rate:
             time.sleep(max(start + k / rate - time.monotonic(), 0))
         asked = time.perf_counter()
@@ -134,9 +135,9 @@ def judging(server: Server, folder: str, rounds: int, rate: float, remember: boo
     With a rate, so many verdicts a second, as mail arrives: then also the time of each verdict. The CPU time is that of
     the whole process, with its exchanges and reports.
     """
-    mails = [(mail.raw, mail.label) for mail in mail_stream(200, seed=3)]
+    messages = [(mail.raw, mail.label) for mail in mail_stream(200, seed=3)]
     with sb.Filter.create(f"{folder}/a", **SMALL) as made:
-        made.train(mails)
+        made.train(messages)
         if remember:
             made.remember(always=True, details=True)
             made.calibrate(budget=0.01)
@@ -196,11 +197,11 @@ def ship(folder: str, rate: float, seconds: float) -> None:
 
 def join(server: Server, folder: str, rows: int) -> None:
     """Time of a new host from nothing to its first verdict, with this many rows."""
-    mails = [(mail.raw, mail.label) for mail in mail_stream(1000, seed=3)]
+    messages = [(mail.raw, mail.label) for mail in mail_stream(1000, seed=3)]
 
     def many():
         for i in range(rows):
-            raw, label = mails[i % 1000]
+            raw, label = messages[i % 1000]
             yield b"Subject: %d\n\n%d %s" % (i, i * 7919, raw[-60:]), label
 
     url = server.database()
@@ -212,7 +213,7 @@ def join(server: Server, folder: str, rows: int) -> None:
     began = time.monotonic()
     hosts.join(f"{folder}/b", url)
     with sb.Filter.open(f"{folder}/b") as joined:
-        joined.judge(mails[0][0])
+        joined.judge(messages[0][0])
         took, count = time.monotonic() - began, joined._session.reading().last()
     print(
         f"{count:,} rows, {os.path.getsize(f'{folder}/b/journal.sqlite') / 2**20:,.0f} MB: a host joins in {took:.1f} s"
@@ -260,16 +261,16 @@ def persons(server: Server, folder: str, people: int, lessons: int) -> None:
     from surebayes.filter.site_persons import persons_of
     from surebayes.filter.store.journal import Journal
 
-    mails = [(mail.raw, mail.label) for mail in mail_stream(400, seed=3)]
+    messages = [(mail.raw, mail.label) for mail in mail_stream(400, seed=3)]
     with sb.Filter.create(f"{folder}/a", **SMALL) as made:
-        made.train(mails[:200])
+        made.train(messages[:200])
     url = server.database()
     hosts.share(f"{folder}/a", url)
     hosts.join(f"{folder}/b", url)
     mine = persons_of(f"{folder}/a-users", f"{folder}/a")
     assert mine.shared is not None
     with mine.layer("first") as layer:
-        for raw, label in mails[200 : 200 + lessons]:
+        for raw, label in messages[200 : 200 + lessons]:
             layer.teach(raw, label)
     journal = Journal(f"{folder}/a-users/first", write=False)
     rows, facts = [row for chunk in journal.rows_after(0, 1000) for row in chunk], dict(journal.facts)
@@ -288,7 +289,7 @@ def persons(server: Server, folder: str, people: int, lessons: int) -> None:
     mine.shared.known()
     query = time.monotonic() - began
     with open(f"{folder}/mail", "wb") as file:
-        file.write(mails[399][0])
+        file.write(messages[399][0])
     other = subprocess.Popen(
         [sys.executable, "-c", LAYERS, f"{folder}/b", f"{folder}/b-users", f"{folder}/mail", str(people)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -311,7 +312,7 @@ def persons(server: Server, folder: str, people: int, lessons: int) -> None:
         firsts.append(float(first) - start)
         with mine.layer(f"p{i}") as layer:
             start = time.time()
-            layer.teach(mails[399][0], ("ham", "spam")[i % 2])
+            layer.teach(messages[399][0], ("ham", "spam")[i % 2])
             taught.append(time.time() - start)
             _, effect, memory = ask(f"p{i}", score)
         effects.append(float(effect) - start)

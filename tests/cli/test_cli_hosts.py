@@ -278,3 +278,26 @@ def test_people_of_two_hosts(two, mails, tmp_path, url):
     assert '"failed": []' in back
     again = run(0, "migrate", *there, "--journal", url, "--json").out
     assert '"layers": 1' in again
+
+
+def test_erase_names_the_hosts_that_have_not_followed(two, mails):
+    a, b = two
+    run(0, "sync", "-m", a)
+    run(0, "sync", "-m", b)
+    told = run(0, "erase", "-m", a, "--no-json", one_of(mails, "ham")).out
+    assert "Not yet followed: " in told
+    assert "within 10 s under `serve`" in told
+    run(0, "sync", "-m", b)
+    assert "not erased yet" not in run(0, "doctor", "-m", a).out
+    done = json.loads(run(75, "erase", "-m", a, "--wait", "1", one_of(mails, "ham", 1)).out)
+    assert [host["erased"] for host in done["behind"]] == [False]
+    assert "has not erased" in " ".join(run(0, "status", "-m", a, "--no-json").out.split())
+    assert "not erased yet" in " ".join(run(0, "doctor", "-m", a, "--no-json").out.split())
+    run(0, "sync", "-m", b)
+    lesson = ("--users", a.parent / "au", "--user", "ann", one_of(mails, "ham", 2))
+    run(0, "learn", "-m", a, "--as", "spam", *lesson)
+    run(0, "sync", "-m", a, "--users", a.parent / "au")
+    run(0, "sync", "-m", b, "--users", b.parent / "bu")
+    assert "Not yet followed: " in run(0, "erase", "-m", a, "--no-json", *lesson).out
+    run(0, "sync", "-m", b, "--users", b.parent / "bu")
+    assert "Not yet" not in run(0, "erase", "-m", a, "--no-json", *lesson).out

@@ -365,6 +365,7 @@ def _hosts(model: str) -> list[Finding]:
             return []
         with Filter.open(model) as opened:
             unlike = hosts.unlike(opened._session, found)
+            waits = [host["name"] for host in opened.not_erased_on() or []]
     except (SurebayesError, OSError):  # the finding on the database names the problem
         return []
     if unlike:
@@ -375,8 +376,10 @@ def _hosts(model: str) -> list[Finding]:
     behind = [
         f"{host['name']} ({host['seconds']:,.0f} s ago)" for host in described(found) if host["state"] == "behind"
     ]
+    kept = f"; not erased yet what was erased here: {', '.join(waits)}" if waits else ""
     late = f"; at an earlier row when they reported: {', '.join(behind)}" if behind else ""
-    return [Finding("lessons of hosts", "ok", f"the digests of {len(found):,} hosts are those of the journal{late}")]
+    same = f"the digests of {len(found):,} hosts are those of the journal"
+    return [Finding("lessons of hosts", "note" if kept else "ok", f"{same}{late}{kept}")]
 
 
 def _delivered(promises: Mapping[str, Mapping[str, Any]]) -> list[Finding]:

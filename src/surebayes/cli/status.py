@@ -36,7 +36,7 @@ def status(model: str, digest: bool, as_json: bool | None) -> None:
     with Filter.open(model) as opened:
         state = opened.status()
         if "shared" in state:
-            state["shared"]["hosts"] = _known_hosts(model)
+            state["shared"]["hosts"] = _known_hosts(model, state["shared"]["erasure"])
         latest = next((row["time"] for row in opened.history(limit=1)), None)
         if digest:
             with _show.progress("reading the journal"):
@@ -72,7 +72,7 @@ def _facts(state: Mapping[str, Any], latest: str | None) -> dict[str, Any]:
     }
 
 
-def _known_hosts(model: str) -> list[dict[str, Any]]:
+def _known_hosts(model: str, erasure: int) -> list[dict[str, Any]]:
     """Return the hosts of a shared journal; none where the database can't be asked."""
     from surebayes.errors import SurebayesError
 
@@ -80,7 +80,7 @@ def _known_hosts(model: str) -> list[dict[str, Any]]:
         from surebayes.filter.hosts import known_hosts
         from surebayes.filter.shared.presence import described
 
-        return described(known_hosts(model))
+        return described(known_hosts(model), erasure)
     except (SurebayesError, OSError, ImportError):
         return []
 
@@ -94,6 +94,7 @@ def _shared(shared: Mapping[str, Any] | None) -> dict[str, str]:
         this = ", this host" if host["this"] else ""
         lines[f"host {host['name']}"] = (
             f"{host['state']}, row {host['row']:,}, {host['seconds']:,.0f} s ago, release {host['release']}{this}"
+            f"{'' if host['erased'] else ', has not erased up to row ' + format(shared['erasure'], ',')}"
         )
     if shared["waiting"]:
         lines["to be sent"] = (

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import click
 
+from surebayes.cli.shared import other_hosts as _hosts
 from surebayes.cli.shared import receipts as _receipts
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import Command, model_option, person, setting, site_of_person
@@ -68,18 +71,22 @@ def rebuild(
 )
 @_receipts.option
 @setting("who")
+@_hosts.wait_option
 @_show.output_options
 @click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(readable=False))
 def erase(
-    model: str, message_ids: tuple[str, ...], receipt: str | None, who: str | None, paths: tuple[str, ...],
-    as_json: bool | None,
+    model: str, message_ids: tuple[str, ...], receipt: str | None, who: str | None, wait: float,
+    paths: tuple[str, ...], as_json: bool | None,
 ) -> None:  # fmt: skip
     """Erase messages from a filter, its journal and its remembered verdicts. This cannot be undone.
 
     Their content is overwritten. The journal keeps a fingerprint, a keyed hash of the Message-ID, the class, the time
     and the author of each lesson. Earlier versions can no longer be restored.
+
+    Where hosts share the journal, the output names the hosts that may still have the content.
     """
     from surebayes.datasets.sources import Source, Sources
+    from surebayes.errors import Busy
     from surebayes.filter.filter import Filter
 
     if not message_ids and not paths:
@@ -92,12 +99,18 @@ def erase(
             done = opened.erase(message_ids, documents, who)
             if receipt is not None:
                 _receipts.write(receipt, opened, erased)
+            behind = None
+            with suppress(Busy):  # the database went away after the erasure
+                behind = opened.not_erased_on()
+                if behind:
+                    behind = _hosts.awaited(lambda: opened.not_erased_on() or [], wait)
         whose, site = person(), site_of_person()
         if whose is not None and site is not None:  # a server remembers its verdicts for people there
             with Filter.open(site) as base:
                 done["remembered"] += base.erase_remembered(whose.name, documents=documents, message_ids=message_ids)
     if _show.wants_json(as_json):
-        _show.print_json(done)
+        _show.print_json({**done, **({} if behind is None else {"behind": behind})})
+        _hosts.finish(behind or [], wait, as_json)
         return
     if not done["messages"] and not done["remembered"]:
         _show.say(
@@ -111,3 +124,5 @@ def erase(
         f"Found {done['messages']:,}: {done['forgotten']:,} forgotten, {done['released']:,} no longer set aside; "
         f"overwrote the content of {rows} and erased {done['remembered']:,} remembered verdicts."
     )
+    if behind is not None:
+        _hosts.finish(behind, wait, as_json)

@@ -244,8 +244,11 @@ def import_(
 )  # fmt: skip
 @_persons_options
 @click.option("--yes", is_flag=True, help="Delete without confirmation; required if stdin is not a terminal.")
+@_hosts.wait_option
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-def forget(users: str | None, model: str | None, yes: bool, names: tuple[str, ...], as_json: bool | None) -> None:
+def forget(
+    users: str | None, model: str | None, yes: bool, wait: float, names: tuple[str, ...], as_json: bool | None
+) -> None:  # fmt: skip
     """Delete personal layers for good.
 
     With -m, also deletes the site's remembered verdicts on these people's mail. Where hosts share the journal of the
@@ -272,7 +275,8 @@ def forget(users: str | None, model: str | None, yes: bool, names: tuple[str, ..
         removal = persons.forget_in_database(name)
         last = max(last, removal)
         done.append({"person": name, "layer": persons.delete_here(name) or removal > 0, "remembered": 0})
-    behind = [] if persons.shared is None else persons.shared.behind(last)
+    shared = persons.shared
+    behind = [] if shared is None else _hosts.awaited(lambda: shared.behind(last), wait)
     if model:
         with Filter.open(model) as site:
             for row in done:
@@ -284,8 +288,8 @@ def forget(users: str | None, model: str | None, yes: bool, names: tuple[str, ..
             layer = "layer deleted" if row["layer"] else "no layer"
             verdicts = f", {row['remembered']:,} remembered verdicts erased" if model else ""
             _show.say(f"{row['person']}: {layer}{verdicts}")
-    if last and not _show.wants_json(as_json):
-        _show.say(_hosts.statement(behind))
+    if last:
+        _hosts.finish(behind, wait, as_json)
 
 
 # ---------------------------------------------------------------------- all people

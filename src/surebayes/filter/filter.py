@@ -948,11 +948,11 @@ class Filter:
         "state"), the rate "delivered" so far, and the "worst" case; missing parts are None. A certificate that known
         labels contradict (see `drift`) is "revoked".
 
-        For a journal that several hosts share, "shared" has its URL without the password, the number of lessons
-        "waiting" for the database, the number of "waiting_verdicts" that changed here, the "problem" that keeps the
-        filter from following the journal, and, of a filter that does `follow`, the "hosts": each with "name",
-        "release", "row", "digest", "seconds" since the report, and the "state" of its lessons: "equal", "behind", or
-        "different" from another host's.
+        For a journal that several hosts share, "shared" has its URL without the password, the row of the last
+        "erasure", the number of lessons "waiting" for the database, the number of "waiting_verdicts" that changed here,
+        the "problem" that keeps the filter from following the journal, and, of a filter that does `follow`, the
+        "hosts": each with "name", "release", "row", "digest", "seconds" since the report, the "state" of its lessons:
+        "equal", "behind", or "different" from another host's, and whether it has "erased" up to that erasure.
 
         With a shipped journal, "shipped" has the folder ("to"), "sync", "epoch", the last "row" there, "behind" (rows
         still to be shipped) and the "problem". In a copy, "followed" has the "source", "epoch", the last "row" here,
@@ -982,6 +982,17 @@ class Filter:
                 **self.shipped_status(),
             }
 
+    def not_erased_on(self) -> list[dict[str, Any]] | None:
+        """Return the hosts that have not reported the last erasure; None without a shared journal.
+
+        Such a host may still have content that was erased here. The values of each host are those in `status`.
+        """
+        if not is_shared(self.path):
+            return None
+        from surebayes.filter import hosts
+
+        return hosts.behind_erasure(self._session)
+
     def shared_status(self) -> dict[str, Any]:
         """Return the local state of a shared journal, without querying the database; {} for other journals."""
         if not is_shared(self.path):
@@ -989,6 +1000,9 @@ class Filter:
         from surebayes.filter.shared import address, outbox
         from surebayes.filter.shared.presence import described
 
+        with self._session.mutex:
+            journal = self._session.journal
+            erasure = 0 if journal is None else self._session.reading(refresh=True).last_erasure()
         number, size, since = outbox.waiting(self.path)
         first = None if since is None else datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")
         about = {
@@ -998,7 +1012,8 @@ class Filter:
             "waiting_since": first,
             "waiting_verdicts": self._recorder.waiting,
             "problem": "" if self._follower is None else self._follower.problem,
-            "hosts": [] if self._follower is None else described(self._follower.hosts),
+            "hosts": [] if self._follower is None else described(self._follower.hosts, erasure),
+            "erasure": erasure,
         }
         return {"shared": about}
 

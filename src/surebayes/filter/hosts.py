@@ -353,6 +353,42 @@ def known_hosts(path: str) -> list[Host]:
         return [] if number is None else presence.listed(connection, number, path)
 
 
+def behind_erasure(session: Session) -> list[dict[str, Any]]:
+    """Return the other hosts that haven't reported the last erasure, of lessons or of remembered verdicts."""
+    if _is_layer(session):
+        return _behind_erasure_in_layer(session)
+    with session.mutex:
+        row = session.reading(refresh=True).last_erasure()
+    change = 0
+    if is_there(session.path):
+        memory = Memory(session.path)
+        try:
+            if memory.database.is_exchanged:
+                change = exchanged.fact(memory.database, "change") + exchanged.has_changes(memory.database)
+        finally:
+            memory.close()
+    found = [host for host in known_hosts(session.path) if not host.is_this]
+    return presence.described([host for host in found if host.row < row or host.change < change], row)
+
+
+def _behind_erasure_in_layer(session: Session) -> list[dict[str, Any]]:
+    """Return the other hosts with layers that haven't reported the last erasure in a person's layer."""
+    with session.mutex:
+        facts = dict(session.reading().facts)
+    site_name, person, _ = directory.described(facts)
+    url, folder = read_url(session.path), session.bases()[0]
+    with database.lent(url) as connection, database.named_errors(url):
+        site = database.journal_number(connection, site_name) or 0
+        key = database.facts(connection, site)["key"]
+        mine = [each.number for each in directory.removals(connection, site, 0)
+                if each.person == directory.hashed(key, person) and each.row is not None]  # fmt: skip
+        last = max(mine, default=0)
+        found = presence.listed(connection, site, folder)
+    return presence.described(
+        [host for host in found if not host.is_this and host.removal is not None and host.removal < last]
+    )
+
+
 def unlike(session: Session, found: Sequence[Host]) -> list[str]:
     """Return the names of hosts with another digest than this journal at their row.
 

@@ -96,6 +96,7 @@ class Session:
         self._in_bulk = False
         self._has_lock = False  # whether a thread of this process holds the folder's lock
         self._shares = is_copy(path)  # as the last change found it
+        self._looked_for_erasures = False
         self._may_add = True  # whether it may add rows: not while the database of a shared journal is away
         self._is_ahead = False  # whether the journal is ahead of the model's files
         self._next_absorb = (0.0, 0.0)  # wall-clock time and CPU time
@@ -595,7 +596,7 @@ class Session:
     def _catch_up_with_hosts(self) -> None:
         """Apply the rows of other hosts to the state in memory; the locks are held."""
         self.check_open()
-        if self.state is None and self.open_journal().last() == self.absorbed:
+        if self.state is None and self.open_journal().last() == self.absorbed and not self._has_to_erase():
             return
         self._has_lock = True
         try:
@@ -605,6 +606,11 @@ class Session:
             self._has_lock = False
         if self.state is not None and self.state.seq > self.absorbed and not self.brief:
             self._start_timer()
+
+    def _has_to_erase(self) -> bool:
+        """Whether a process was killed before it had overwritten what another host erased."""
+        first, self._looked_for_erasures = not self._looked_for_erasures, True
+        return first and self.open_journal().first_not_erased() is not None
 
     # ---- absorbing
 

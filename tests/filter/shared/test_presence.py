@@ -8,7 +8,8 @@ from test_hosts import MAILS, database_of
 import surebayes as sb
 from surebayes.cli.doctor import _hosts
 from surebayes.filter import hosts
-from surebayes.filter.shared.presence import described
+from surebayes.filter.receipts import scope_of
+from surebayes.filter.shared.presence import described, state_here
 from surebayes.filter.store import digest_file
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
@@ -99,3 +100,56 @@ def test_a_damaged_hash_is_computed_again(two):
         with open(f"{a.path}/{digest_file.NAME}", "wb") as file:
             file.write(damage)
         assert reported(a)[0]["digest"] == a.lesson_digest()["digest"]
+
+
+def test_a_host_that_has_not_erased_is_named(two):
+    a, b = two
+    for each in two:
+        hosts.sync(each._session)
+    assert a.not_erased_on() == []
+    a.erase(documents=[MAILS[0][0]])
+    assert [(host["this"], host["erased"]) for host in a.not_erased_on()] == [(False, False)]
+    assert b.not_erased_on() == []  # it doesn't know of the erasure
+    hosts.sync(b._session)
+    assert a.not_erased_on() == []
+    assert {host["erased"] for host in reported(*two)} == {True}
+
+
+def test_a_host_that_was_killed_before_it_erased_says_so_and_erases_later(two, monkeypatch):
+    from surebayes.filter.store.journal import Journal
+
+    a, b = two
+    for each in two:
+        hosts.sync(each._session)
+    a.erase(documents=[MAILS[0][0]])
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "blank", killed)
+        with pytest.raises(KeyboardInterrupt):
+            b._session.sync()
+    path = b.path
+    b._session.drop_state()
+    row, digest = state_here(path, scope_of(b._session)[0])
+    assert (row < a.status()["shared"]["erasure"], digest) == (True, "")
+    with sb.Filter.open(path) as again:
+        assert again._session.reading().first_not_erased() is not None
+        hosts.sync(again._session)
+        assert again._session.reading().first_not_erased() is None
+    assert a.not_erased_on() == []
+
+
+def test_verdicts_that_another_host_has_not_erased_count(two):
+    a, b = two
+    a.remember(always=True)
+    raw = MAILS[50][0]
+    a.judge(raw)
+    for each in (a, b, a, b):
+        hosts.sync(each._session)
+    assert a.not_erased_on() == []
+    assert a.erase_remembered(documents=[raw]) == 1
+    assert [host["this"] for host in a.not_erased_on()] == [False]
+    hosts.sync(b._session)
+    assert a.not_erased_on() == []

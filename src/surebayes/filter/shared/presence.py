@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from surebayes.filter.shared import database, directory
 from surebayes.filter.shared.address import host_of
 from surebayes.filter.store.digest_file import digest_here
+from surebayes.filter.store.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,9 +57,23 @@ class Host(NamedTuple):
     removal: int | None = None
 
 
+def state_here(folder: str, scope: Scope) -> tuple[int, str]:
+    """Return the last row of a folder's journal, and the digest of its lessons; "" while it is being computed.
+
+    Of an erasure that isn't done here, the row before: a host with a reported row has erased what was erased up to it.
+    """
+    row, digest = digest_here(folder, scope)
+    journal = Journal(folder, write=False)
+    try:
+        waits = journal.first_not_erased()
+    finally:
+        journal.close()
+    return (row, digest) if waits is None else (min(row, waits - 1), "")
+
+
 def report(connection: BoundedConnection, number: int, folder: str, release: str, scope: Scope, change: int) -> None:
     """Report this host: its last row and the digest there."""
-    row, digest = digest_here(folder, scope)
+    row, digest = state_here(folder, scope)
     database.lock(connection, number, database.PATIENCE, "verdicts")
     try:
         connection.execute(
@@ -131,11 +146,15 @@ def compared(found: Sequence[Host]) -> dict[str, str]:
     }
 
 
-def described(found: Sequence[Host]) -> list[dict[str, Any]]:
-    """Return the hosts as JSON values, with the state of their lessons."""
+def described(found: Sequence[Host], erasure: int = 0) -> list[dict[str, Any]]:
+    """Return the hosts as JSON values, with the state of their lessons.
+
+    "erased" is whether a host has followed up to the row `erasure`, such as that of the last erasure.
+    """
     states = compared(found)
     return [
         {"name": host.name, "this": host.is_this, "release": host.release, "row": host.row, "digest": host.digest,
-         "seconds": round(host.seconds, 1), "state": states[host.id]}
+         "seconds": round(host.seconds, 1), "state": states[host.id],
+         "erased": host.row >= erasure}
         for host in found
     ]  # fmt: skip

@@ -347,7 +347,7 @@ class Exchange:
     def _condense(
         self, connection: BoundedConnection, scores: Mapping[str, Sequence[Any]], notices: Sequence[tuple[str, Any]]
     ) -> list[tuple[str, Any]]:
-        """Replace the scores in all notices by those that still place a threshold; return the notices to send.
+        """Replace the scores in all notices by the ones that still place a threshold; return the notices to send.
 
         `scores` are the scores here, of all hosts and of the changes that are being sent.
         """

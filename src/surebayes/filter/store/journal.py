@@ -512,6 +512,22 @@ class Journal:
         with errors_named(self.path):
             return [seq for seq in sorted(self.erased()) if self._db.execute(query, (seq,)).fetchone()]
 
+    def first_not_erased(self) -> int | None:
+        """Return the first row of an erasure, by another host, whose content is still here."""
+        query = (
+            "SELECT min(erasure.seq) FROM events erasure JOIN events erased ON erased.seq = erasure.source "
+            "WHERE erasure.action = 'erase' AND length(erased.body) > 0"
+        )
+        with errors_named(self.path):
+            found: int | None = self._db.execute(query).fetchone()[0]
+        return found
+
+    def last_erasure(self) -> int:
+        """Return the row of the last erasure, or 0."""
+        with errors_named(self.path):
+            query = "SELECT coalesce(max(seq), 0) FROM events WHERE action = 'erase'"
+            return int(self._db.execute(query).fetchone()[0])
+
     def blank(self, rows: Sequence[int]) -> None:
         """Erase the content of rows with zeros."""
         with errors_named(self.path):

@@ -486,6 +486,7 @@ TEXTS: Mapping[str, str] = {
     "settings.host-equal": "same",
     "settings.host-behind": "behind",
     "settings.host-different": "different",
+    "settings.host-not-erased": ", last erasure missing",
     "settings.server": "Server",
     "settings.folder": "Folder",
     "settings.size": "Size",
