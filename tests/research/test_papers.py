@@ -181,9 +181,9 @@ def test_a_page_has_each_table_and_each_setting_once():
     assert [result.notes for result in shown] == [
         ["The figures are in table 1."],
         ["Setting: ten runs.", "A finding."],
-        ["Setting: as in table 1.", "Further figures are in `results.json`."],
         ["Setting: as in table 1."],
-        ["Setting: as in table 1.", "Further figures are in `results.json`."],
+        ["Setting: as in table 1."],
+        ["Setting: as in table 1."],
     ]
 
 

@@ -25,10 +25,9 @@ def pages(results: Sequence[Result], plots: str) -> dict[str, str]:
         lines = [
             f"# {papers.title(paper)}",
             "",
-            "After this page you can compare the paper's tables and figures with ours. Each cell has our figure, and",
-            "the published one in parentheses. If the corpus is not available, it has the published figure alone.",
-            f"`surebayes reproduce {paper}` measures the figures again. `python -m surebayes.papers --all --pages",
-            "docs/reproduction` writes this page; don't edit it.",
+            "Each cell has our figure, and the published one in parentheses, or the published one alone if the corpus",
+            f"is not available. `surebayes reproduce {paper}` measures the figures again; `results.json` has further",
+            "figures. This page is generated.",
             "",
         ]
         shown = [as_markdown(result, plots) for result in shortened(of_paper)]
@@ -52,8 +51,6 @@ def shortened(results: Sequence[Result]) -> list[Result]:
         notes = [f"Setting: {setting}." for setting in settings if setting not in items]
         if known := dict.fromkeys(items[setting] for setting in settings if setting in items):
             notes.append(f"Setting: as in {' and '.join(known)}.")
-        if len(records) < len(result.records):
-            notes.append("Further figures are in `results.json`.")
         items = dict.fromkeys(settings, result.item) | items
         notes += [note for note in result.notes if not REPEATED_COUNTS.search(note)]
         kept.append(replace(result, records=records, notes=notes))
