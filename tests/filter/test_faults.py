@@ -17,6 +17,7 @@ SCENARIOS = [
     "teach", "learn", "train", "train-no-journal", "train-first", "create", "import", "export", "compact", "rebuild",
     "erase", "rescue", "outlive", "fold", "layer", "promote",
 ]  # fmt: skip
+SHIPPING = ["ship", "follow"]
 MODES = ["kill", "eio", "enospc", "short", "power"]
 
 
@@ -52,7 +53,7 @@ def test_a_fault_now_and_then(scenario, mode, library):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", [*SCENARIOS, *SHIPPING])
 def test_a_fault_at_every_operation(scenario, mode, library):
     assert passes(library, scenario, mode, 1)["points"] >= 15
 

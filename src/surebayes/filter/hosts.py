@@ -23,7 +23,7 @@ from surebayes.filter.shared.journal import SharedJournal
 from surebayes.filter.shared.presence import Host
 from surebayes.filter.shared.verdicts import Exchange
 from surebayes.filter.store.journal import Journal
-from surebayes.filter.store.journal_file import is_shared, name_of
+from surebayes.filter.store.journal_file import SHIPS, is_shared, kind_of, name_of
 from surebayes.filter.store.lesson_digest import digests_at
 from surebayes.filter.verdicts import exchanged
 from surebayes.filter.verdicts.memory import Memory, is_there
@@ -51,6 +51,8 @@ def share(path: str, url: str, progress: Progress | None = None) -> dict[str, An
         "journal": its name in the database; "rows": the number of its rows; "moved": the number moved by this call.
     """
     checked_url(url)
+    if kind_of(path) == SHIPS:
+        raise BadInput(f"{path!r} is shipped. End that before other hosts share its journal: surebayes ship --stop.")
     database.make_tables(url)
     if is_shared(path):
         return _named_again(path, url)

@@ -593,6 +593,11 @@ class Session:
                 break
         return added
 
+    def finish_erasures(self) -> None:
+        """Erase what was erased at the source of a copy: a killed process may have left content of new rows."""
+        with self._my_turn(), locked(self.path, wait=WAIT), self.mutex:
+            self._catch_up_with_hosts()
+
     def _catch_up_with_hosts(self) -> None:
         """Apply the rows of other hosts to the state in memory; the locks are held."""
         self.check_open()

@@ -385,6 +385,7 @@ def promote(path: str, as_is: bool = False) -> dict[str, Any]:
             except (SurebayesError, OSError) as error:
                 if not as_is:
                     raise NotShipped(f"{error} Or promote the copy with the rows that it has: add --as-is.") from None
+        session.finish_erasures()
         session.absorb()
         to = "" if is_url(follows.source) else follows.source
         with session.turn, session.mutex:

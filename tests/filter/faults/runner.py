@@ -16,9 +16,10 @@ import tempfile
 
 import surebayes as sb
 from surebayes.errors import StoreError
-from surebayes.filter import training
+from surebayes.filter import shipping, training
 from surebayes.filter.model import Model
 from surebayes.filter.session import Session
+from surebayes.filter.shipped import marks
 from surebayes.filter.store import journal_file
 from surebayes.synthetic import mail_stream
 
@@ -60,7 +61,7 @@ def check_filter(path):
         assert mine.problems() == [], mine.problems()
         documents = sum(mine.status()["documents"].values()) + sum(mine.status()["reserved"].values())
         history = mine.history()
-    assert not [name for name in os.listdir(path) if name.startswith(".tmp-")] or len(os.listdir(path)) < 12
+    assert not [name for name in os.listdir(path) if name.startswith(".tmp-")] or len(os.listdir(path)) < 16
     return documents, history
 
 
@@ -406,7 +407,74 @@ class Promote(Layer):
         assert check_filter(place / "site")[0] == 7
 
 
+class Ship(Teach):
+    """Lessons that are shipped before they are acknowledged: a copy that is promoted has them."""
+
+    def prepare(self, place):
+        super().prepare(place)
+        (place / "to").mkdir()
+        shipping.begin(str(place / "f"), str(place / "to"), sync=True)
+        shipping.start(str(place / "copy"), str(place / "to"))
+
+    def act(self, place, pipe):
+        source = str(place / "f")
+        marks.write_ships(source, marks.read_ships(source)._replace(to=str(place / "to")))
+        super().act(place, pipe)
+
+    def check(self, place, done):
+        check_filter(place / "f")
+        copy = str(place / "copy")
+        shipping.move(copy, str(place / "to"))
+        assert shipping.promote(copy)["fenced"]
+        check_filter(copy)
+        with sb.Filter.open(copy) as mine:
+            for word in done:
+                if word == "forgotten":
+                    assert mine.forget(MAILS[0][0]) == "unknown"
+                else:
+                    assert mine.teach(*MAILS[int(word)]) == "already"
+
+
+class Follow(Scenario):
+    """A copy takes new rows, an erasure among them, and is promoted."""
+
+    def prepare(self, place):
+        super().prepare(place)
+        (place / "to").mkdir()
+        shipping.begin(str(place / "f"), str(place / "to"))
+        shipping.start(str(place / "copy"), str(place / "to"))
+        with sb.Filter.open(place / "f") as mine:
+            for raw, label in MAILS[4:7]:
+                mine.teach(raw, label)
+            mine.erase(documents=[MAILS[0][0], MAILS[5][0]])
+            shipping.ship_of(mine)
+
+    def act(self, place, pipe):
+        copy = str(place / "copy")
+        if marks.read_follows(copy) is None:
+            return
+        shipping.move(copy, str(place / "to"))
+        with sb.Filter.open(copy) as mine:
+            shipping.pull_of(mine)
+        say(pipe, "pulled")
+        shipping.promote(copy)
+        say(pipe, "promoted")
+
+    def check(self, place, done):
+        documents, _ = check_filter(place / "copy")
+        assert documents in ((5,) if done else (4, 5))
+        is_own = marks.read_follows(str(place / "copy")) is None
+        assert is_own or "promoted" not in done
+        self.act(place, os.open(os.devnull, os.O_WRONLY))
+        assert check_filter(place / "copy")[0] == 5
+        with sb.Filter.open(place / "copy") as mine:
+            journal = mine._session.reading(refresh=True)
+            assert len(journal.blanked(journal.erased())) == 2
+            assert mine.teach(*MAILS[8]) == "learnt"
+
+
 SCENARIOS = {
+    "ship": Ship(), "follow": Follow(),
     "fold": Fold(), "layer": Layer(), "promote": Promote(),
     "learn": Learn(), "compact": Compact(), "rebuild": Rebuild(), "erase": Erase(),
     "teach": Teach(), "train": Train(), "train-no-journal": TrainWithoutJournal(), "create": Create(),

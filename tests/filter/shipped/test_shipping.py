@@ -22,6 +22,7 @@ from surebayes.errors import (
     http_status,
 )
 from surebayes.filter import shipping
+from surebayes.filter.session import Session
 from surebayes.filter.shipped import marks, segments, writer
 from surebayes.filter.shipped.listing import EPOCH, Epoch, Index, ShippedFile, index_name
 from surebayes.filter.store.journal import Journal
@@ -215,6 +216,47 @@ def test_a_promoted_copy_learns_and_its_source_is_fenced(source, to, copy):
     assert state(copy.parent / "c") == state(copy)
 
 
+def test_a_source_that_is_replaced_while_it_ships(source, to, copy, monkeypatch):
+    """A promotion between the index and the acknowledgement: the copy has the row, and the source reports it."""
+    begin_sync(source, to)
+    put, promoted = writer.ShippedWriter.put, []
+
+    def put_and_promote(self, name, content):
+        put(self, name, content)
+        if name == index_name(1) and not promoted:
+            promoted.append(True)
+            promoted.append(shipping.promote(str(copy)))
+
+    with sb.Filter.open(source) as opened:
+        monkeypatch.setattr(writer.ShippedWriter, "put", put_and_promote)
+        with pytest.raises(ReadOnlyFilter, match="A promoted copy has replaced"):
+            opened.teach(*MAILS[6])
+    assert promoted[1]["fenced"]
+    assert teach(copy, MAILS[6]) == ["already"]
+
+
+@pytest.mark.parametrize("then", [pull, shipping.promote])
+def test_a_killed_copy_left_erased_content(source, to, copy, monkeypatch, then):
+    with sb.Filter.open(source) as opened:
+        opened.erase(documents=[MAILS[1][0]])
+    ship(source)
+    with monkeypatch.context() as patched:
+        patched.setattr(Session, "_erase_as_others_did", lambda _: None)
+        pull(copy)
+    assert to_blank(copy)
+    then(str(copy))
+    assert to_blank(copy) == []
+    assert len(erased_rows(copy)) == 1
+
+
+def to_blank(folder):
+    journal = Journal(str(folder), write=False)
+    try:
+        return journal.to_blank()
+    finally:
+        journal.close()
+
+
 def test_other_copies_follow_the_promoted_one(source, to, copy):
     other = copy.parent / "other"
     shipping.start(str(other), str(to))
@@ -396,6 +438,12 @@ def test_two_copies_of_a_source_cannot_both_ship(source, to, tmp_path):
     teach(source, MAILS[6])
     with sb.Filter.open(tmp_path / "twin") as opened, pytest.raises(ReadOnlyFilter):
         opened.teach(*MAILS[7])
+
+
+def test_a_shipped_filter_does_not_move_into_a_database(source, to, copy):
+    hosts = pytest.importorskip("surebayes.filter.hosts")
+    with pytest.raises(BadInput, match="ship --stop"):
+        hosts.share(str(source), "postgresql://nowhere/none")
 
 
 def test_shipping_ends_and_continues(source, to, copy):
