@@ -1,7 +1,7 @@
 """Import of bogofilter's counts, in the format of ``bogoutil -d``, into a filter of words.
 
-A line is a token, the numbers of spam and good messages with it, and a date; ``.MSG_COUNT`` has the numbers of
-messages. Without the messages themselves, such a filter can neither forget them nor be calibrated.
+A line has a token, the numbers of spam and good messages with that token, and a date; the token ``.MSG_COUNT`` has the
+numbers of messages. An imported filter doesn't have the messages, so it can neither forget them nor be calibrated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LINE = 10_000
 
 
 def terms_of(token: str) -> list[str]:
-    """Return our terms for a token of bogofilter; none for tokens without a counterpart.
+    """Return the terms of a filter for a token of bogofilter; an empty list for tokens without a counterpart.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def counts_of(lines: Iterable[bytes]) -> tuple[list[int], dict[str, list[int]], 
     if mails is None:
         raise BadInput(f"No line {COUNT.decode()} with the number of messages: not the output of `bogoutil -d`.")
     if not sum(mails):
-        raise BadInput("Bogofilter has learnt no messages here.")
+        raise BadInput("The output of `bogoutil -d` counts no messages. Export a trained database.")
     return mails, {term: [min(n, most) for n, most in zip(counts, mails)] for term, counts in known.items()}, done
 
 
@@ -96,7 +96,7 @@ def _parsed(line: bytes, number: int) -> tuple[bytes, int, int]:
     if len(fields) not in (3, 4) or not all(field.isdigit() and len(field) < 12 for field in numbers):
         shown = line[:60].decode("utf-8", "backslashreplace").rstrip("\r\n")
         raise BadInput(
-            f"Line {number} is {shown!r}. Expected the output of `bogoutil -d`: a token, two counts and a date."
+            f"Line {number} must have a token, two counts and a date, as in the output of `bogoutil -d`. Got {shown!r}."
         )
     spam, good = int(fields[1]), int(fields[2])
     if max(spam, good) > MOST:
@@ -105,7 +105,7 @@ def _parsed(line: bytes, number: int) -> tuple[bytes, int, int]:
 
 
 def imported(lines: Iterable[bytes], path: str, width: int) -> tuple[Session, dict[str, Any]]:
-    """Create a filter of words in a new folder; return it, with the numbers of messages, terms and tokens."""
+    """Create a filter of words in a new folder; return it and the numbers of messages, terms and tokens."""
     mails, terms, tokens = counts_of(lines)
     session = restore(_dump(mails, terms, width), os.fspath(path))
     return session, {"documents": dict(zip(("ham", "spam"), mails)), "terms": len(terms), "tokens": tokens}
@@ -131,7 +131,7 @@ def _fields(mails: list[int], terms: dict[str, list[int]], width: int) -> Iterat
     tokens = [term.encode("utf-8", "replace") for term in terms]
     columns = memoryview(kernel("pool").hash_tokens(tokens, width)).cast("I") if tokens else array("I")
     by_column: dict[int, list[int]] = {}
-    for column, counts in zip(columns, terms.values()):  # terms that share a column: at most all messages
+    for column, counts in zip(columns, terms.values()):  # the sum of terms that share a column is at most all messages
         before = by_column.get(column, [0, 0])
         by_column[column] = [min(a + b, n) for a, b, n in zip(before, counts, mails)]
     entries = [[column << 1 | c, n] for column, both in by_column.items() for c, n in enumerate(both) if n]

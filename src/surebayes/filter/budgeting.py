@@ -1,4 +1,4 @@
-"""Budgets of false alarms of a filter: begun, changed and ended, and the certificates that state them."""
+"""Start, change and end of a filter's budgets of false alarms, and their certificates."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _UNREACHABLE = 1e9
 
 
 def check(mine: Filter, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
-    """Validate the terms of a budget before any change; a rate may also restart a budget whose debt was lost."""
+    """Validate the terms of a budget before any change; a rate is also allowed to restart a budget with a lost debt."""
     now = mine.budgets() if rate is None else {}
     for label in labels:
         if rate is None and label not in now:
-            raise ValueError("burst needs a budget, and there is none: give its rate too.")
+            raise ValueError("burst needs a budget, and the filter has none. Give `budget`, its rate, too.")
         AlarmBudget(now[label]["rate"] if rate is None else rate, BURST if burst is None else burst)
     if burst is not None and burst > ledger.MOST_BURST:
         raise ValueError(f"burst must be at most {ledger.MOST_BURST:,.0f}. Got {burst!r}.")
 
 
 def begin(mine: Filter, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
-    """Begin or change budgets; the reserve places their thresholds. Debt stays."""
+    """Start or change budgets, with thresholds from the reserve; existing debt remains."""
     session = mine._session
     memory = mine._recorder.begin()
     with session.mutex:
@@ -55,7 +55,7 @@ def begin(mine: Filter, labels: Sequence[str], rate: float | None, burst: float 
 
 
 def _record_terms(folder: str, rate: float, burst: float) -> None:
-    """Record the terms in the file of settings: a budget there without remembered verdicts means that they are lost."""
+    """Record the terms in the settings file, so that a loss of the remembered verdicts, with the debt, is noticed."""
     path = os.path.join(folder, settings.NAME)
     for name, value in (("budget", rate), ("burst", burst)):
         if settings.read(path).get(name) != value if os.path.exists(path) else True:

@@ -34,19 +34,19 @@ class Evaluation:
     Attributes
     ----------
     documents : int
-        Their number.
+        The number of documents.
     classes : dict of str to int
-        The number for each true label.
+        The number of documents by true label.
     confusion : dict of (str, str) to int
-        The number for each pair of true and predicted label.
+        The number of documents by true and predicted label.
     positive : str or None
         The positive class; None with more than two classes.
     figures : dict of str to Figure
         The measures.
     roc : list of (float, float)
-        Corners of the ROC curve: false-positive and true-positive rate. Empty with more than two classes.
+        The corners of the ROC curve: false-positive and true-positive rates. Empty with more than two classes.
     confidence : float
-        Of the intervals.
+        The confidence of the intervals.
     """
 
     documents: int
@@ -61,7 +61,7 @@ class Evaluation:
         return self.figures[name]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the ROC as plain values; intervals under ``NAME_interval``."""
+        """Return all fields but the ROC curve as plain values, and intervals under ``NAME_interval``."""
         plain: dict[str, Any] = {"documents": self.documents, "classes": dict(self.classes), "positive": self.positive}
         for name, figure in self.figures.items():
             plain[name] = figure.value
@@ -83,21 +83,21 @@ def evaluate(
     Parameters
     ----------
     truth, predicted : sequence of str
-        True labels, and those of the filter.
+        The true labels, and the filter's labels.
     scores : sequence of float, optional
-        Scores for the positive class; needed with `positive`.
+        The scores for the positive class; required with `positive`.
     positive : str, optional
-        The positive class. None: only measures over all classes.
+        The positive class; None for measures over all classes only.
     confidence : float, default=0.95
-        Confidence of the intervals: exact (Clopper & Pearson) for rates of predicted labels, bootstrap for measures of
-        scores.
+        The confidence of the intervals: exact ones (Clopper & Pearson) for rates of predicted labels, and bootstrap
+        intervals for measures of scores.
 
     Returns
     -------
     Evaluation
     """
     if not truth:
-        raise BadInput("No labelled documents to measure on.")
+        raise BadInput("Got no labelled documents. Measures need at least one.")
     classes = dict(sorted(Counter(truth).items()))
     right = sum(t == g for t, g in zip(truth, predicted))
     figures = {
@@ -171,16 +171,16 @@ def roc_text(
     max_fpr: float = LOW,
     mark: float | None = None,
 ) -> str:
-    """Return a ROC curve, up to a false-positive rate, drawn in Braille characters.
+    """Draw the start of a ROC curve, up to a false-positive rate, in Braille characters.
 
     Parameters
     ----------
     roc : sequence of (false-positive rate, true-positive rate)
         Corners of the curve, from (0, 0) to (1, 1).
     width, height : int
-        Size of the drawing in characters, without the axes.
+        The size of the drawing in characters, without the axes.
     max_fpr : float
-        The right end.
+        The false-positive rate at the right end.
     mark : float, optional
         A false-positive rate to mark on the axis, such as that of the threshold in use.
 
@@ -225,7 +225,7 @@ def roc_text(
 
 
 def _tpr(roc: Sequence[tuple[float, float]], rate: float) -> float:
-    """Return the curve's height at a rate, interpolated between corners; of several heights the largest."""
+    """Return the true-positive rate at a false-positive rate, interpolated between corners; at a step, its top."""
     best, before = 0.0, (0.0, 0.0)
     for fpr, tpr in roc:
         if fpr <= rate:
@@ -236,7 +236,7 @@ def _tpr(roc: Sequence[tuple[float, float]], rate: float) -> float:
 
 
 def check_picture(path: str | Path) -> str:
-    """Return the suffix of a picture's name; BadInput for a format that can't be drawn."""
+    """Return the suffix of a picture's name; BadInput for an unsupported format."""
     suffix = Path(path).suffix.lower()
     if suffix not in (".png", ".svg", ".pdf"):
         raise BadInput(f"A picture's name must end in .png, .svg or .pdf. Got {Path(path).name!r}.")
@@ -249,7 +249,9 @@ def draw_roc(
     max_fpr: float = LOW,
     mark: float | None = None,
 ) -> None:
-    """Draw ROC curves, up to a false-positive rate, into a PNG, SVG or PDF file; needs the extra ``plots``.
+    """Draw the start of ROC curves, up to a false-positive rate, into a PNG, SVG or PDF file.
+
+    This needs the extra ``plots``.
 
     Parameters
     ----------
@@ -258,7 +260,7 @@ def draw_roc(
     path : path
         The file; its suffix selects the format.
     max_fpr : float
-        The right end.
+        The false-positive rate at the right end.
     mark : float, optional
         A false-positive rate to mark.
     """

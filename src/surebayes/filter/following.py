@@ -24,42 +24,42 @@ if TYPE_CHECKING:
     from surebayes.filter.shared.directory import Layer
 
 POLL = 5.0
-"""Seconds after which new rows are asked for without a notification."""
+"""Seconds between queries for new rows without a notification."""
 LONGEST = 10.0
-"""The longest pause, in seconds, before another try where the database is away."""
+"""Maximum seconds between two attempts to reach the database."""
 LOOK = 0.5
-"""Seconds after which verdicts of this host are sent."""
+"""Seconds until this host sends its new verdicts."""
 HEARTBEAT = 10.0
 """Seconds between two reports of this host to the other hosts."""
 SCAN = 60.0
 """Seconds between two queries for the last rows of all layers."""
 PATIENCE = 1.0
-"""Seconds for which judging waits for a layer that isn't up to date on this host."""
+"""Maximum seconds that judging waits for a layer's missing rows."""
 TOGETHER = 50
-"""Layers that are followed before the site is looked at again."""
+"""Maximum number of layers to bring up to date before the site's turn comes again."""
 SNAPSHOT = 600.0
-"""Seconds between two looks at the age of the snapshot."""
+"""Seconds between two checks of the snapshot's age."""
 
 
 class LayersFollower:
-    """Follows the personal layers of a site, for a `Follower` and in its thread.
+    """Follow the personal layers of a site, for a `Follower` and in its thread.
 
-    One query finds the last row of every layer, at the beginning and every `SCAN` seconds; notifications name those
-    that change in between. A layer that isn't on this host is copied when it is needed.
+    One query finds the last row of every layer, at the beginning and every `SCAN` seconds; notifications name the
+    layers that change in between. A layer that is missing on this host is copied when it is needed.
 
     Parameters
     ----------
     layers : SharedLayers
         The layers.
     opened : callable
-        Lends the session of a person's layer if it is open, else None.
+        From a person to a context manager with the session of their layer, or None if it isn't open.
     close : callable
-        Closes a person's layer, before it is deleted.
+        Closes a person's layer before it is deleted.
 
     Attributes
     ----------
     problems : dict
-        The reason by person of each layer that can't be followed.
+        The error of each layer that can't be followed, by person.
     """
 
     def __init__(self, layers: SharedLayers, opened: Opened, close: Callable[[str], object]) -> None:
@@ -79,12 +79,12 @@ class LayersFollower:
     # ---- for threads that judge
 
     def is_behind(self, person: str) -> bool:
-        """Whether the copy of a layer on this host is missing or misses rows."""
+        """Return whether this host has no copy of a layer, or an incomplete one."""
         layer = self._known.get(person)
         return layer is not None and self._here.get(person, -1) < layer.last
 
     def ask(self, person: str, seconds: float = PATIENCE) -> None:
-        """Have the copy of a layer brought up to date now, and wait for that, not for long."""
+        """Request an update of a layer's copy, and wait for it, at most `seconds`."""
         if self.is_away():
             return
         with self._lock:
@@ -94,21 +94,21 @@ class LayersFollower:
 
     @property
     def is_asked(self) -> bool:
-        """Whether a thread waits for a layer."""
+        """Return whether a thread waits for a layer."""
         return bool(self._asked)
 
     def status(self) -> dict[str, int]:
-        """Return the number of layers in the database, of copies that miss rows, and of problems."""
+        """Return the numbers of layers in the database, of incomplete or missing copies, and of problems."""
         return {"known": len(self._known), "behind": len(self._behind), "problems": len(self.problems)}
 
     # ---- for the thread that follows
 
     def begin(self) -> None:
-        """Look at every layer again: notifications may have been missed."""
+        """Schedule a query for all layers, because notifications may have been missed."""
         self._next_scan = self._next_look = 0.0
 
     def take(self) -> bool:
-        """Follow for a moment; return whether anything is left to do at once."""
+        """Do the due work for some layers; return whether more is due at once."""
         now = time.monotonic()
         self._serve()
         if now >= self._next_scan:
@@ -128,7 +128,7 @@ class LayersFollower:
         return bool(self._behind or self._asked)
 
     def notified(self, payloads: list[str]) -> bool:
-        """Take notifications; return whether they call for work."""
+        """Process notifications; return whether there is work to do."""
         if str(self.number) in payloads:
             self._next_scan = self._next_report = 0.0
         for name, _, row in map(_parts, payloads):
@@ -140,7 +140,7 @@ class LayersFollower:
         return bool(self._behind) or not self._next_scan
 
     def _scan(self) -> None:
-        """Ask for the last row of every layer."""
+        """Query the last row of every layer."""
         if not self.number:
             with self.layers.connected() as (_, self.number):
                 pass
@@ -157,7 +157,7 @@ class LayersFollower:
                 self._behind[person] = None
 
     def _serve(self) -> None:
-        """Bring the layers up to date that threads wait for."""
+        """Update the layers that threads wait for."""
         while self._asked:
             with self._lock:
                 person, done = next(iter(self._asked.items()))
@@ -169,7 +169,7 @@ class LayersFollower:
                 done.set()
 
     def _follow(self, person: str) -> None:
-        """Bring one layer up to date; a problem of one doesn't hold up other layers."""
+        """Update one layer; an error is recorded and doesn't stop the other layers."""
         self._behind.pop(person, None)
         try:
             self.layers.check_moved(person)
@@ -188,24 +188,24 @@ class LayersFollower:
 
 
 class Follower:
-    """Follows the shared journal of an open filter until `stop`.
+    """Follow the shared journal of an open filter until `stop`.
 
-    Notifications of the database wake it; without one it asks every few seconds. While the database is away it tries
-    again, ever less often.
+    The follower queries the database after each of its notifications, and otherwise every few seconds. While the
+    database is unreachable, the pauses between its attempts grow.
 
     Parameters
     ----------
     session : Session
         The filter.
     layers : LayersFollower, optional
-        The personal layers, which are followed with the same connection.
+        The personal layers to follow with the same connection.
 
     Attributes
     ----------
     hosts : list of Host
-        The hosts as they reported themselves last.
+        The hosts, by their latest reports.
     problem : str
-        The reason why it can't follow; "" while it does.
+        The error that prevents following; "" if there is none.
     """
 
     def __init__(self, session: Session, layers: LayersFollower | None = None) -> None:
@@ -264,7 +264,7 @@ class Follower:
             connection.close()
 
     def _take(self) -> bool:
-        """Take what is new; return whether there is more to take at once."""
+        """Apply new rows and exchange verdicts; return whether more can be done at once."""
         self.session.sync()
         if outbox.waiting(self.session.path)[0]:
             with self.session.transaction():
@@ -281,7 +281,7 @@ class Follower:
         return self.layers is not None and self.layers.take()
 
     def _wait(self, connection: database.BoundedConnection, seconds: float) -> None:
-        """Wait for news, at most so many seconds, and send verdicts of this host in the meantime."""
+        """Wait, at most `seconds`, for new rows, and send verdicts of this host in the meantime."""
         end = time.monotonic() + seconds
         while not self._stopped and (left := end - time.monotonic()) >= 0:
             ready, _, _ = select.select([connection.fileno(), self._reading], [], [], min(left, LOOK))
@@ -314,7 +314,7 @@ class Follower:
 
 
 def _latest(payloads: list[str], name: str) -> int:
-    """Return the highest row number in notifications for a journal, or 0."""
+    """Return the highest row number in the notifications about a journal; 0 without one."""
     return max([int(row) for whose, _, row in map(_parts, payloads) if whose == name], default=0)
 
 

@@ -10,7 +10,7 @@ from surebayes.pool.novelty import coverage_of
 from surebayes.pool.weights import weights_of
 from surebayes.record import Record
 
-TYPE_CHECKING = False  # single lessons by command import this module, and typing would cost half of one
+TYPE_CHECKING = False  # commands that teach one document import this module; typing would take half of their time
 if TYPE_CHECKING:
     from typing import Any
 
@@ -29,19 +29,19 @@ class Settings(Record, frozen=False):
     bounds : list, or None
         Bounds on the opinions; see `PoolWeights`.
     coverage : list, dict, or None
-        How well the pool covers its documents; see `Engine`.
+        The record of the pool's coverage of its documents; see `Engine`.
     weights_since : int
-        The journal row after which lessons have moved these weights.
+        The journal row of these weights; later lessons have moved them.
     second_stage : int
         The journal row with the second stages; 0 before they are fitted.
     thresholds : dict of str to float
-        The threshold of each class: its score must be higher.
+        The threshold of each class, which the score must exceed.
     probability : list of three numbers, or None
         The map from scores to probabilities.
     certificates : dict of str to dict
         The promises of the thresholds, by class.
     certified_at : int
-        The number of lessons when they were issued.
+        The number of lessons when the certificates were issued.
     base : BaseLink or None
         A layer's base; the weights are then the steps of the layer's lessons.
 
@@ -73,7 +73,7 @@ class Settings(Record, frozen=False):
         return weights_of(self.weights, self.bias, contrasts, experts, self.bounds)
 
     def to_json(self) -> dict[str, Any]:
-        """Return them as plain values."""
+        """Return the settings as plain values."""
         optional = ("bounds", "coverage")
         values = {name: getattr(self, name) for name in sorted(type(self).FIELDS) if name not in ("base", *optional)}
         values |= {name: value for name in optional if (value := getattr(self, name)) is not None}
@@ -85,10 +85,10 @@ class Settings(Record, frozen=False):
 
     @classmethod
     def from_json(cls, value: Any) -> Settings:
-        """Parse the result of `to_json`; BadModel for anything else."""
+        """Parse the result of `to_json`; BadModel if it is invalid."""
         value = _current_form(value)
         if not isinstance(value, dict) or not set(value) <= set(cls.FIELDS) or not {"weights", "bias"} <= set(value):
-            raise BadModel("The settings of the filter are incomplete, or from another release.")
+            raise BadModel("The settings of the filter are incomplete, or another release wrote them.")
         if value.get("base") is not None:
             value = {**value, "base": BaseLink.from_json(value["base"])}
         settings = cls(**value)
@@ -125,9 +125,9 @@ class BaseLink(Record):
     id : str
         The unique ID of the base.
     own_weight : int
-        How often each of the layer's lessons counts.
+        The weight of each of the layer's lessons.
     tuned : str
-        Identity of the base's weights that the layer's steps start from.
+        The identity of the base's weights from which the layer's steps start.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class BaseLink(Record):
 
     @classmethod
     def from_json(cls, value: object) -> BaseLink:
-        """Read a link; BadModel for anything else."""
+        """Parse a link; BadModel if it is invalid."""
         if not isinstance(value, dict) or set(value) != set(cls.FIELDS):
             raise BadModel("The settings of the filter describe its base in an unknown form.")
         link = cls(**value)

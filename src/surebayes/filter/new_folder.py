@@ -15,7 +15,7 @@ from surebayes.pool.table import widest
 
 
 def check_classes(classes: Any, width: Any) -> list[str]:
-    """Check the labels and the width of a new filter."""
+    """Return the labels of a new filter as plain strings; ValueError for invalid labels or an invalid width."""
     try:
         names = [plain_text(name, "a class") for name in classes] if not isinstance(classes, str) else []
     except TypeError:
@@ -31,11 +31,10 @@ def check_classes(classes: Any, width: Any) -> list[str]:
 
 
 def remove_unused(path: str) -> None:
-    """Remove an empty filter after its first training failed; one that has since learnt anything stays.
+    """Remove an empty filter after its first training failed.
 
-    So does one with lessons that wait for a database.
-
-    Other processes that have it open get an error when they write.
+    A filter that has learnt anything in the meantime stays, and so does one with lessons waiting for a database. Other
+    processes that have the removed filter open get an error when they write.
     """
     with contextlib.suppress(StoreError, OSError), locked(path):
         if os.path.exists(os.path.join(path, WAITING)):
@@ -58,20 +57,20 @@ def make_folder(path: str) -> None:
 
 
 def clear_unfinished(path: str) -> None:
-    """Remove the leftovers of a killed creation: no manifest, and a journal without rows. The lock is held.
+    """Remove the leftovers of a killed creation: a journal without rows, and no manifest. The lock is held.
 
-    FileExistsError if there is a filter, or a journal with rows.
+    Raise FileExistsError for a filter, or for a journal with rows.
     """
     if os.path.exists(os.path.join(path, "journal.sqlite")):
         if os.path.exists(os.path.join(path, "manifest.json")) or has_rows(path):
             raise FileExistsError(
-                f"{path!r} holds a filter, or a filter's journal. Create the new filter in an empty folder."
+                f"{path!r} contains a filter, or a filter's journal. Create the new filter in an empty folder."
             )
         remove_files(path, keep=("lock", SHARED))
 
 
 def remove_files(path: str, keep: tuple[str, ...] = ()) -> None:
-    """Remove the files of an unused filter, and its folder if that is then empty. The lock is held."""
+    """Remove the files of an unused filter, and its folder if it is empty then. The lock is held."""
     with contextlib.suppress(OSError):
         for name in os.listdir(path):
             ours = name in ("manifest.json", "lock", SHARED) or name.startswith(("journal.sqlite", "tables-", ".tmp-"))
@@ -82,5 +81,5 @@ def remove_files(path: str, keep: tuple[str, ...] = ()) -> None:
 
 
 def is_left_over(name: str) -> bool:
-    """Whether a file may exist before a filter is created: settings, or leftovers of a killed creation."""
+    """Return whether a file may be in the folder of a new filter: settings, or leftovers of a killed creation."""
     return name in ("lock", "config.toml") or name.startswith(("journal.sqlite", "tables-", ".tmp-"))

@@ -1,7 +1,7 @@
-"""Options of `filter`, `learn` and `forget`, declared once for the fast paths and for `surebayes.cli`.
+"""Declarations of the options of `filter`, `learn` and `forget`, for the fast paths and for `surebayes.cli`.
 
-The fast paths read a command line with `parsed`; `surebayes.cli` makes click's options of the same declarations.
-`surebayes filter` imports this module before it has read the message, so it imports nothing.
+The fast paths parse a command line with `parsed`; `surebayes.cli` converts the same declarations to click's options.
+`surebayes filter` imports this module before it reads the message, so the module imports nothing.
 """
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ VALUE, FLAG, SWITCH = "value", "flag", "switch"
 HELP = ("-h", "--help")
 """The options that show the help of a command."""
 TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-"""The words of a switch in the environment and in files of settings, in lower case."""
+"""The words that turn a switch on or off in the environment and in settings files, in lower case."""
 
 
 def flag_of(name: str) -> str:
@@ -34,7 +34,7 @@ def variable_of(name: str) -> str:
 
 
 class Option:
-    """One option.
+    """An option of a command.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Option:
     about : str
         The help.
     kind : {"value", "flag", "switch"}
-        Whether it takes a value, is given or not, or can be turned on and off.
+        An option with a value, a flag, or a switch that can be turned on and off.
     short : str
         A second spelling, such as ``-m``.
     flag : str
@@ -63,7 +63,7 @@ class Option:
 
     @property
     def spellings(self) -> "tuple[str, ...]":
-        """Every way to write the option, without its value.
+        """All spellings of the option, without its value.
 
         Examples
         --------
@@ -98,10 +98,9 @@ LEARN = (*FORGET, AS)
 
 
 def parsed(options: "Sequence[Option]", words: "Sequence[str]") -> "tuple[dict[str, Any], list[str], str]":
-    """Return the values of a command line by name, its arguments, and its first error or "".
+    """Parse a command line; return the values by name, the arguments, and the first error or "".
 
-    "help" is a value, too. Every spelling means the same as in click, except that several short options never form one
-    word.
+    "help" is a value, too. The syntax is click's, except that short options can't be combined in one word.
 
     Examples
     --------
@@ -139,13 +138,13 @@ def parsed(options: "Sequence[Option]", words: "Sequence[str]") -> "tuple[dict[s
                 following = next(rest, None)
                 if following is None:
                     errors.append(f"{spelling} needs a value")
-                else:  # an empty one is a value: a mail server's variable without a recipient
+                else:  # an empty string is a value, such as a mail server's empty recipient variable
                     values[option.name] = following
     return values, arguments, errors[0] if errors else ""
 
 
 def from_environment(options: "Sequence[Option]", environ: "Mapping[str, str]") -> "dict[str, Any]":
-    """Return the values of options that the environment sets; a switch by a word of `TRUTH`, else not at all.
+    """Return the values of options in the environment; a switch with another word than those in `TRUTH` is omitted.
 
     Examples
     --------

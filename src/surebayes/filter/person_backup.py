@@ -1,7 +1,8 @@
 """Backup and restore of personal layers: one archive per person, written again only after the layer has changed.
 
-Each archive records the state of the layer in the comment of its zip file, so a backup needs no index. Archives and
-restored layers get their names by a rename: an interrupted run leaves complete ones only, and the next run continues.
+Each archive records the state of the layer in the comment of its zip file, so a backup needs no index. A complete
+archive or restored layer is renamed to its final name: an interrupted run leaves no incomplete one, and the next run
+continues.
 """
 
 from __future__ import annotations
@@ -42,9 +43,10 @@ class Outcome(NamedTuple):
     person : str
         The name.
     outcome : {"written", "unchanged", "gone", "removed", "restored", "present", "failed"}
-        "gone": the archive of a person without a layer; "present": a layer that a restore left as it was.
+        "gone": the backup has an archive of a person without a layer; "present": a restore found a layer, and left it
+        unchanged.
     detail : str
-        The error, for "failed".
+        The error message of "failed"; else "".
     """
 
     person: str
@@ -53,7 +55,7 @@ class Outcome(NamedTuple):
 
 
 def state_of(folder: str) -> dict[str, Any]:
-    """Return the state of a layer: any lesson, setting or remembered verdict changes it."""
+    """Return the state of a layer, which changes with every lesson, setting and remembered verdict."""
     journal = Journal(folder, write=False)
     try:
         row = journal.last()
@@ -71,7 +73,7 @@ def state_of(folder: str) -> dict[str, Any]:
 
 
 def state_in(archive: str) -> dict[str, Any] | None:
-    """Return the state that an archive was made of; None for one without a record, or a damaged one."""
+    """Return the state recorded in an archive; None for a damaged archive or one without a record."""
     try:
         with zipfile.ZipFile(archive) as packed:
             state = json.loads(packed.comment[:_MOST_COMMENT])
@@ -90,7 +92,7 @@ def names_in(target: str) -> list[str]:
     try:
         files = [entry.name for entry in os.scandir(target) if entry.name.endswith(ENDING)]
     except (FileNotFoundError, NotADirectoryError):
-        raise NoInput(f"{target!r} is not the folder of a backup. Name the one that `users backup` wrote.") from None
+        raise NoInput(f"{target!r} is not a backup folder. Name a folder that `users backup` has written.") from None
     names = [file.removesuffix(ENDING) for file in files]
     return sorted(name for name in names if person_named(name) == name)
 
@@ -100,7 +102,7 @@ def names_in(target: str) -> list[str]:
 
 @contextlib.contextmanager
 def backing_up(target: str) -> Iterator[None]:
-    """Hold the folder of a backup, created if missing; Busy while another backup writes to it."""
+    """Lock the folder of a backup, created if missing; Busy while another backup writes to it."""
     make_private(target)
     with locked(target):
         writing = os.path.join(target, _WRITING)
@@ -114,14 +116,14 @@ def backing_up(target: str) -> Iterator[None]:
 
 
 def back_up(users: str, name: str, target: str) -> Outcome:
-    """Write the archive of a person if the layer has changed since; `backing_up` holds the target.
+    """Write the archive of a person if the layer has changed since the last one; `backing_up` has locked the target.
 
-    A server may learn at the same time: it waits for a moment while the files are copied.
+    A server may learn at the same time; its lessons wait while the files are copied.
     """
     archive = path_of(target, name)
     try:
         folder = own_folder(users, name)
-        state = state_of(folder)  # before the copy: a lesson in between is copied again by the next backup
+        state = state_of(folder)  # before the copy, so that a lesson in between makes the next backup copy again
         if state_in(archive) == state:
             return Outcome(name, "unchanged")
         session = Session.open(folder, renew=False)
@@ -154,7 +156,7 @@ def without_layer(users: str, target: str, remove: bool) -> Iterator[Outcome]:
 
 @contextlib.contextmanager
 def restoring(users: str) -> Iterator[None]:
-    """Hold the folder of people for a restore, created if missing; Busy while another restore writes to it."""
+    """Lock the folder of people for a restore, created if missing; Busy while another restore writes to it."""
     make_private(users)
     scratch = os.path.join(users, _RESTORING)
     make_private(scratch)
@@ -180,20 +182,20 @@ def restore(
     users: str, name: str, archive: str, replace: bool = False, group: str | None = None,
     shared: SharedLayers | None = None,
 ) -> Outcome:  # fmt: skip
-    """Restore a person's layer from an archive, checked in full before it gets its name; `restoring` holds the folder.
+    """Check an archive, and restore a person's layer from it; `restoring` has locked the folder.
 
     Parameters
     ----------
     users, name : str
         The folder of people, and the person.
     archive : str
-        The archive; it may come from anybody.
+        The archive, which may come from an untrusted source.
     replace : bool
-        Whether a present layer is deleted first.
+        Whether to delete an existing layer first.
     group : str, optional
         The group that the layer is shared with.
     shared : SharedLayers, optional
-        The layers in the database, where hosts share the journal of the site: the restored layer is that of all hosts.
+        The layers in the database, if hosts share the site's journal; the layer is then restored for all hosts.
     """
     folder = folder_of(users, name)
     if shared is not None:
@@ -205,7 +207,7 @@ def restore(
         shutil.rmtree(scratch, ignore_errors=True)
         archives.import_(archive, scratch).close()
         if Manifest.read(scratch).link is None:
-            raise BadModel(f"{archive} holds a filter without a base, not a personal layer. Use `surebayes import`.")
+            raise BadModel(f"{archive} contains a filter without a base, not a layer. Use `surebayes import` for it.")
         if group is not None:
             share(scratch, group)
         if shared is not None:
@@ -216,7 +218,7 @@ def restore(
             shutil.rmtree(gone, ignore_errors=True)
     except (StoreError, OSError, ValueError) as error:
         _check_room(error)
-        if not replace and has_layer(folder):  # the first lesson was faster
+        if not replace and has_layer(folder):  # a first lesson has created it in the meantime
             return Outcome(name, "present")
         return Outcome(name, "failed", str(error))
     finally:
@@ -225,7 +227,7 @@ def restore(
 
 
 def _check_room(error: Exception) -> None:
-    """Raise the error of a full disk: all remaining people would fail too."""
+    """Raise an error again if it is a full disk, which would make all remaining people fail too."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         raise error
 
@@ -235,5 +237,5 @@ def selected(known: Sequence[str], wanted: Sequence[str], where: str) -> list[st
     names = [name.lower() for name in wanted]
     unknown = sorted(set(names).difference(known))
     if unknown:
-        raise NoInput(f"{unknown[0]!r} is not in {where!r}. Names are listed by `surebayes users list`.")
+        raise NoInput(f"{unknown[0]!r} is not in {where!r}. Run `surebayes users list` to see the names.")
     return sorted(set(names)) or list(known)

@@ -1,12 +1,12 @@
 """Conversion of arguments to plain str, int and float for the store.
 
-A label from a numpy array, an enum member or an instance of a str subclass equals a plain str, but may have another
-repr, another JSON form, or no type in SQLite. Every public function that writes converts its arguments here.
+A label from a numpy array, an enum member or an instance of a str subclass equals a plain str, but its repr and JSON
+form may differ, and SQLite may refuse it. Every public function that writes converts its arguments with this module.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # single lessons by command import this module
+TYPE_CHECKING = False  # commands that teach one document import this module; typing would delay them
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any, TypeVar
@@ -27,7 +27,7 @@ def plain_text(value: Any, name: str) -> str:
     Raises
     ------
     TypeError, ValueError
-        If it isn't text, or has surrogates, which can't be encoded.
+        If the value isn't text, or has surrogates, which can't be encoded.
 
     Examples
     --------

@@ -24,7 +24,7 @@ from surebayes.filter.store.model_folder import ModelFolder, unpack_events
 from surebayes.persist.folder import flush_folder, locked
 from surebayes.persist.manifest import dumped
 
-TYPE_CHECKING = False  # single lessons by command import this module, and typing would cost half of one
+TYPE_CHECKING = False  # commands that teach one document import this module; typing would take half of their time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -89,15 +89,15 @@ class Session:
         self.journal: Journal | None = None
         self.mapped: Model | None = None
         self.absorbed = 0
-        self._taught = 0  # since the last mark
+        self._taught = 0  # lessons since the last marked version
         self._timer: threading.Timer | None = None
         self._manifest, self._stamp = os.path.join(path, "manifest.json"), (0, 0)
         self._closed = False
         self._in_bulk = False
         self._has_lock = False  # whether a thread of this process holds the folder's lock
-        self._shares = is_copy(path)  # as the last change found it
+        self._shares = is_copy(path)  # at the last change
         self._looked_for_erasures = False
-        self._may_add = True  # whether it may add rows: not while the database of a shared journal is away
+        self._may_add = True  # False while the database of a shared journal is unreachable: no rows can be added
         self._is_ahead = False  # whether the journal is ahead of the model's files
         self._next_absorb = (0.0, 0.0)  # wall-clock time and CPU time
         self.next_renewal = 0.0
@@ -215,7 +215,7 @@ class Session:
 
     @contextlib.contextmanager
     def judging(self) -> Iterator[bool]:
-        """Lock the state in memory; yield False if that takes too long, so that `committed_model` must be used.
+        """Lock the state in memory; yield False if the lock isn't free in time, so that `committed_model` must be used.
 
         A commit in a folder takes milliseconds, but a commit in an unreachable database must not delay judging.
         """
@@ -335,10 +335,11 @@ class Session:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Change the filter: the rows that the block adds are in the journal when it ends, all or none.
+        """Change the filter atomically: when the block ends, the journal has all rows that it added, or none.
 
-        Waiting threads join the same commit. A block that fails before it has changed anything leaves the transaction
-        to the threads that share it. After a change, the rows before it are committed and the state is read again.
+        Waiting threads join the same commit. If a block fails before its first change, the transaction continues for
+        the threads that share it. If it fails after a change, the rows before the block are committed and the state is
+        read again.
         """
         group = self._join()
         txn = group.transaction
@@ -358,7 +359,7 @@ class Session:
     def exclusive(self, if_away: bool = False) -> Iterator[None]:
         """Hold the folder's lock and the state in memory, for changes beyond journal rows.
 
-        With `if_away` also where the database of a shared journal is away, for a block that adds no rows.
+        With `if_away`, the block also runs while the database of a shared journal is unreachable; it must add no rows.
         """
         with self._my_turn(), self._locked(if_away=if_away):
             yield
@@ -434,7 +435,7 @@ class Session:
         """Wait until a transaction is committed; raise the error of the commit."""
         began = time.monotonic()
         while not group.done.wait(_POLL):
-            if self._waiting and time.monotonic() - began < _LONGEST:  # they join as soon as they run
+            if self._waiting and time.monotonic() - began < _LONGEST:  # waiting threads join as soon as they run
                 continue
             if self.turn.acquire(blocking=False):  # the thread that was about to join may have failed
                 try:
@@ -491,14 +492,14 @@ class Session:
             try:
                 self.renew_certificate(RENEW_AFTER)
                 self.write_model()
-            except OSError:  # the lessons are safe in the journal; the model can wait
+            except OSError:  # the lessons are in the journal, and the model can be written later
                 self._start_timer()
         elif behind > 0:
             self._start_timer()
 
     @contextlib.contextmanager
     def _my_turn(self) -> Iterator[None]:
-        """Take an exclusive turn; an open transaction is committed first."""
+        """Commit the open transaction, and take `turn` without sharing it."""
         with self.turn:
             self._end_open()
             yield
@@ -507,8 +508,8 @@ class Session:
     def _locked(self, wait: float = WAIT, if_away: bool = False) -> Iterator[None]:
         """Hold the folder's lock and the state in memory; the caller holds `turn`.
 
-        Of a shared journal the lock in the database is held as well. The state in memory is free while that is waited
-        for. With `if_away`, the block also runs where the database is away, and must not add rows.
+        For a shared journal, the lock in the database is held as well, and the state in memory is free during the wait
+        for it. With `if_away`, the block also runs while the database is unreachable, and must not add rows.
         """
         with locked(self.path, wait=wait), contextlib.ExitStack() as held:
             self._has_lock = True
@@ -521,7 +522,7 @@ class Session:
                     finally:
                         self._has_lock = False  # before another thread gets `mutex`
             finally:
-                self._has_lock, self._may_add = False, True  # if waiting for it was interrupted
+                self._has_lock, self._may_add = False, True  # also after an interrupted wait for the lock
 
     # ---- a journal that other hosts share
 
@@ -545,7 +546,7 @@ class Session:
         return apply_all(self.path, txn)
 
     def _remove_waiting(self, txn: Transaction, numbers: list[int]) -> None:
-        """Remove lessons that are committed now."""
+        """Remove lessons from the queue after their commit."""
         from surebayes.filter.shared.outbox import remove
 
         remove(self.path, txn, numbers)
@@ -583,7 +584,7 @@ class Session:
         while is_copy(self.path):
             with self.mutex:
                 journal = self.open_journal()
-            rows = journal.fetch(self.mutex)  # a database that doesn't answer holds up no one else
+            rows = journal.fetch(self.mutex)  # waits for the database without the lock of the state
             with self._my_turn(), locked(self.path, wait=WAIT), self.mutex:
                 new = journal.store(rows)
                 if new or not rows:
@@ -698,7 +699,7 @@ class Session:
         try:
             txn.commit()
         except BaseException:
-            self.drop_state()  # never write it later
+            self.drop_state()  # it has rows that the journal doesn't have
             raise
 
     def write_model(self, rows: bytes = b"", keep_replaced: bool = True) -> None:
@@ -724,10 +725,10 @@ class Session:
         self._stop_timer()
 
     def _before(self) -> Manifest | None:
-        """Return the manifest of the model about to be replaced; None without one."""
+        """Return the manifest of the model to be replaced; None if it is missing or damaged."""
         try:
             return self.folder.manifest()
-        except StoreError:  # damaged or missing: everything is written
+        except StoreError:  # then the whole model is written
             return None
 
     def _may_absorb(self) -> bool:
@@ -755,20 +756,20 @@ class Session:
             if behind or (soon and self.state.lessons_since_certificate()):
                 self._absorb(None, least=1 if soon else RENEW_AFTER)
             if soon and self.state is not None and self.state.lessons_since_certificate() and now < self.next_renewal:
-                self._start_timer(self.next_renewal - now)  # its tenth of the time is used up
+                self._start_timer(self.next_renewal - now)  # renewals have used their tenth of the time
 
     # ---- rows that a model carries
     #
-    # A training without journal writes one row for all of its messages. The row must never exist without them: the
-    # model carries it, and its writer adds it to the journal right after, before releasing the folder's lock. A process
-    # that gets the lock finds the row missing only if the writer was killed.
+    # A training without journal writes one row for all of its messages. The journal must never have the row before the
+    # model has the messages. So the model carries the row, and its writer adds it to the journal before releasing the
+    # folder's lock. A process that gets the lock finds the row missing only if the writer was killed.
 
     def _complete(self, manifest: Manifest) -> Manifest:
         """Wait until the journal has every row of a model, or add the rows of a killed writer; return the manifest."""
         end = time.monotonic() + WAIT
         while self._misses_rows(manifest):
             try:
-                if self._has_lock:  # this thread, or one waiting for `mutex`, which this thread holds
+                if self._has_lock:  # held by this thread, or by one waiting for `mutex`
                     self.add_carried_rows(manifest)
                     break
                 with locked(self.path, wait=0.05):
@@ -797,12 +798,12 @@ class Session:
         self.open_journal().append(events)
 
     def _misses_rows(self, manifest: Manifest) -> bool:
-        """Whether the journal has fewer rows than a model."""
+        """Return whether the journal has fewer rows than a model."""
         return self.reading(refresh=True).last() < manifest.place.absorbed
 
 
 def _special(folder: str, kind: str) -> Journal:
-    """Open a shared or shipped journal; only folders with a shared one need a database's library."""
+    """Open a shared or shipped journal; imports are inside, because only shared journals need a database's library."""
     if kind == SHARED:
         from surebayes.filter.shared.journal import SharedJournal
 
@@ -834,7 +835,7 @@ class CommitGroup:
     held : ExitStack
         Releases the folder's lock and the state in memory.
     waiting : list of int
-        The lessons in it that had waited for the database of a shared journal.
+        The numbers of its lessons that had waited for the database of a shared journal.
     is_broken : bool
         Whether a thread failed after changing the state, which must be read again.
     done : threading.Event
@@ -876,7 +877,7 @@ class HandoverLock:
         return self._owner == threading.get_ident()
 
     def acquire(self, wait: float = -1) -> bool:
-        """Take the lock, within `wait` seconds if they are not negative; return whether it is taken."""
+        """Take the lock, waiting at most `wait` seconds (negative: without limit); return whether it is taken."""
         if self._owner != threading.get_ident():
             if not self._lock.acquire(timeout=wait):
                 return False

@@ -1,4 +1,4 @@
-"""Settings from a TOML file, overridden by environment variables, overridden by flags.
+"""Settings from a TOML file, environment variables and flags, in ascending order of precedence.
 
 A filter's settings are in ``config.toml`` in its folder, or in the file that ``--config`` or SUREBAYES_CONFIG names.
 Names correspond: ``max_fpr`` in the file, SUREBAYES_MAX_FPR in the environment, ``--max-fpr`` on the command line.
@@ -15,7 +15,7 @@ from surebayes.errors import BadConfig
 from surebayes.filter import options
 
 if TYPE_CHECKING:
-    from pathlib import Path  # imported late at run time: most commands read no settings file
+    from pathlib import Path  # at run time imported late, because most commands read no settings file
 
 __all__ = ["SETTINGS", "BadConfig", "Resolved", "Setting", "as_toml", "change", "compiled", "find", "read", "resolve"]
 
@@ -24,7 +24,7 @@ NAME = "config.toml"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting.
+    """A setting: its name, type, default, description and range.
 
     Attributes
     ----------
@@ -33,17 +33,17 @@ class Setting:
     kind : type
         bool, int, float or str.
     default : object
-        The default; None if the command chooses it.
+        The default; None if each command has its own.
     about : str
         The description for `--help` and the file.
     choices : tuple of str
-        The allowed words; empty for any.
+        The allowed words; empty if any word is allowed.
     low, high : float, optional
         The range of a number.
     is_open : bool
         Whether the range excludes its ends.
     of_model : bool
-        Whether it describes the model rather than the machine: only these are copied into archives.
+        Whether the setting describes the model rather than the machine. Archives contain only settings of the model.
 
     Examples
     --------
@@ -377,13 +377,13 @@ def compiled(folder: str | os.PathLike[str]) -> dict[str, Any]:
     path = os.path.join(os.fspath(folder), NAME)
     try:
         values = read(path) if os.path.exists(path) else {}
-    except (OSError, BadConfig):  # learning must not fail because of this; `filter` and `doctor` report it
+    except (OSError, BadConfig):  # a broken file must not stop learning; `filter` and `doctor` report it
         values = {}
     return {"x_spam": values.get("x_spam", SETTINGS["x_spam"].default), "budget": "budget" in values}
 
 
 def as_toml(values: Mapping[str, Any] | None = None) -> str:
-    """Return a settings file with a comment on each setting; settings without a given value are commented out.
+    """Return the text of a settings file with a comment on each setting; settings without a value are commented out.
 
     Examples
     --------
@@ -414,7 +414,7 @@ def _toml(value: Any) -> str:
 
 
 def adopt_in_filter(path: str | os.PathLike[str]) -> None:
-    """Give a settings file the permissions of its folder if that is a filter's."""
+    """Give a settings file in a filter's folder the permissions of the folder."""
     from surebayes.persist.folder import adopt_named
     from surebayes.persist.manifest import NAME as MANIFEST
 
@@ -424,9 +424,9 @@ def adopt_in_filter(path: str | os.PathLike[str]) -> None:
 
 
 def change(path: str | os.PathLike[str], name: str, value: str | None) -> Any:
-    r"""Set one setting in a file, or remove it with None; comments and the remaining settings stay.
+    r"""Change one setting in a file, or remove it with None; comments and all other settings stay.
 
-    The file is replaced atomically, after the new content was parsed without an error.
+    The new content is parsed first; then it replaces the file atomically.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Explanation of a layer's score: the base's score, and the changes by the owner's lessons."""
+"""Explanation of a layer's score: the base's score, and the changes by the layer's lessons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from surebayes.pool.explanation import PoolExplanation, explain
 
 @dataclass(frozen=True, slots=True)
 class LayerChanges:
-    """A layer's score and that of its base: base + changes = score.
+    """The score of a layer, as the score of its base plus changes.
 
     Attributes
     ----------

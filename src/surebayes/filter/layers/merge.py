@@ -1,7 +1,7 @@
-"""Merging of filters: the lessons of all, each message once, independent of their order.
+"""Merging of filters into one that has learnt all their messages, each once, independent of the filters' order.
 
-Counts follow from the messages. Weights and second stages depend on all messages and are fitted again. Filters with
-lessons outside their journals are refused, because duplicates among them can't be found.
+Counts are the sums over the messages. Weights and second stages depend on all messages and are fitted again. Filters
+with lessons outside their journals are refused, because duplicates among these lessons can't be found.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Latest(NamedTuple):
     Attributes
     ----------
     lesson : Lesson
-        Its author and time.
+        The author and the time.
     label : str
         The class.
     action : {"learn", "reserve"}
         Whether it was learnt or reserved.
     source, row : int
-        The filter, and the row in its journal.
+        The number of the filter, and the row in its journal.
     judged : (int, int) or None
-        Filter and row of its scores before it was learnt, if it was reserved before.
+        For a message that was reserved before it was learnt: the filter and the row with its scores.
     """
 
     lesson: Lesson
@@ -52,7 +52,7 @@ class Latest(NamedTuple):
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """The sort key for conflicting labels: the greater lesson wins."""
+        """The sort key of conflicting lessons; the greatest is kept."""
         return self.lesson.time, self.label, self.action, self.lesson.who or ""
 
 
@@ -69,7 +69,9 @@ def lessons_of(journal: Journal, source: int = 0) -> Iterator[tuple[str, Latest]
 
 
 def together(first: Latest, second: Latest) -> Latest:
-    """Combine two filters' lessons of a message: the later one, then the larger label; learnt if either is.
+    """Combine two filters' lessons of a message: the later one counts, at equal times the larger label.
+
+    The message is learnt if either filter has learnt it.
 
     Examples
     --------
@@ -98,8 +100,8 @@ def merge(sources: Sequence[str], path: str, progress: Progress | None = None) -
     Returns
     -------
     dict
-        "learnt", "reserved": numbers of messages; "both": the number that several filters knew; "disagreed": the number
-        of those with different labels; "documents": by class.
+        "learnt" and "reserved": the numbers of messages; "both": the number known to several filters; "disagreed": the
+        number with different labels; "documents": the numbers of learnt messages by class.
     """
     if len({os.path.realpath(source) for source in [*sources, path]}) != len(sources) + 1 or len(sources) < 2:
         raise BadInput("merge needs two or more different filters and a new output folder.")
@@ -140,7 +142,7 @@ def _check_same(sources: Sequence[str], states: Sequence[State]) -> None:
 
 
 def _differing(first: State, second: State) -> str:
-    """Describe the experts that two filters don't share, with advice."""
+    """Describe the views and experts in which two filters differ, with advice."""
     mine, theirs = (
         [f"{view.name}: {expert.name}" for view in state.engine.views for expert in view.experts]
         for state in (first, second)
@@ -187,7 +189,7 @@ def _fill(
     target: Session, known: dict[str, Latest], journals: Sequence[Journal], report: dict[str, Any],
     progress: Progress | None,
 ) -> None:  # fmt: skip
-    """Write every message in the order of fingerprints, with its time and teacher."""
+    """Write every message in the order of fingerprints, with its time and author."""
     done, names = 0, [journal.message_ids() for journal in journals]
     with target.bulk():
         for batch in batched(sorted(known.items()), BATCH):
@@ -233,6 +235,6 @@ def _fit(target: Session, known: dict[str, Latest]) -> None:
     weighing = [codes[i] for turn in turns for i in turn]
     if state.engine.n_experts > 1 and all(tuning.enough(weighing, c, len(turns)) for c in range(len(state.names))):
         tuning.retune(target, None, Lesson("merge"))
-    else:  # too few to weight: equal weights, without the lessons' steps
+    else:  # too few messages for weights: equal weights replace the lessons' steps
         with target.transaction() as txn:
             txn.weights(Lesson("merge"))

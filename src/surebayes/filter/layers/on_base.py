@@ -1,4 +1,4 @@
-"""Layers on a base: their creation, changes of the base, and their health, with advice."""
+"""Creation of layers on a base, change of a layer's base, and a layer's health, with advice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def create_layer(
 ) -> Session:  # fmt: skip
     """Create a layer on a base; BadInput for arguments that differ from the base's reader, classes or views.
 
-    With `facts`, its journal is a copy of another host's.
+    With `facts`, the layer's journal is a copy of another host's journal with these facts.
     """
     own_weight = check_weight(own_weight)
     below = open_whole(base, path, Model.open)
@@ -50,7 +50,9 @@ def create_on(base: str, path: str, own_weight: int, content: bool, facts: dict[
 
 
 def move_base(session: Session, base: str, own_weight: int | None = None, lesson: Lesson = NO_AUTHOR) -> bool:
-    """Point a layer to its base at another path, or to another filter of the same kind; return whether it changed.
+    """Change the base of a layer: to another path of the same filter, or to another filter of the same kind.
+
+    Return whether anything changed.
 
     Parameters
     ----------
@@ -59,7 +61,7 @@ def move_base(session: Session, base: str, own_weight: int | None = None, lesson
     base : str
         The base's folder.
     own_weight : int, optional
-        How often each of the layer's lessons counts; unchanged by default.
+        The weight of each of the layer's lessons; unchanged by default.
     lesson : Lesson, optional
         Recorded in the history.
     """

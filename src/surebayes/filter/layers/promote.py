@@ -17,7 +17,7 @@ from surebayes.filter.store.events import Lesson
 def promote(
     mine: Session, into: str, wanted: Collection[str] | None, label: str | None, lesson: Lesson
 ) -> dict[str, Any]:
-    """Teach another filter lessons of this one, in one step that can be undone; they stay in this one too.
+    """Teach another filter lessons of this one, in one step that can be undone; this filter keeps them.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def promote(
     Returns
     -------
     dict
-        The numbers of messages "learnt", "already" known and "moved", and of wanted ones "unknown" here; "before": the
-        version of the other filter for `rollback`.
+        The numbers of messages "learnt", "already" known and "moved", and of wanted messages "unknown" to this filter;
+        "before": the version of the other filter for `rollback`.
     """
     if os.path.realpath(into) == os.path.realpath(mine.path):
         raise BadInput(f"{into!r} is the source of the lessons. Name another filter.")
@@ -81,7 +81,7 @@ def _teach(
     txn: Transaction, mine: State, fingerprint: str, label: str, body: bytes, reader: int | None, row: int,
     name: bytes | None, lesson: Lesson,
 ) -> str:  # fmt: skip
-    """Learn a message from the content in its row, or else from its columns."""
+    """Learn a message from the content in its row, or from its columns if the row has no content."""
     rows, _ = mine.unpack(body, reader, row)
     with_content = reader == contents.VERSION
     content = contents.unpack_content(body)[0] if with_content else b""

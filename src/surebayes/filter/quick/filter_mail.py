@@ -1,8 +1,8 @@
 """`surebayes filter`: copies one message from standard input to standard output, with the verdict as header fields.
 
-On any failure the message is passed on complete, or the exit code is 75 and the mail server keeps its copy. So this
-module imports only `os`, `sys` and its options; other imports happen where a failing import is caught like any other
-error.
+After any failure, either the message is passed on complete, or the exit code is 75 and the mail server keeps its copy.
+So this module imports only `os`, `sys` and its options; all other imports are inside functions, where a failing import
+is handled like any other error.
 """
 
 import os
@@ -19,8 +19,8 @@ HELD = 16 * 1024 * 1024 + 1
 """Bytes of a message kept in memory: one more than the mail reader's limit, so that it notices longer messages."""
 _PIECE = 1 << 20
 FAILED = 75
-"""The exit code for an incomplete message, and with --exit-code also without a verdict: EX_TEMPFAIL of sysexits.h, so
-that a mail server tries again."""
+"""The exit code EX_TEMPFAIL of sysexits.h, after which a mail server tries again: for an incomplete message and, with
+--exit-code, for a missing verdict."""
 OWN = b"x-surebayes-"
 _X_SPAM = b"x-spam-"
 
@@ -63,7 +63,7 @@ class Arguments:
 
     @property
     def has_new_settings(self) -> bool:
-        """Whether a file of settings is named, or the folder's is newer than its summary in the manifest."""
+        """Return whether a settings file is named, or the folder's is newer than its summary in the manifest."""
         if self.config_file or (self.x_spam is None and os.environ.get(X_SPAM.variable)):
             return True
         if not self.model:
@@ -83,7 +83,7 @@ class Arguments:
         self.model = judging_folder(self.users, self.user, self.model)
 
     def read_settings(self) -> None:
-        """Fill in missing arguments from the file of settings; a broken file must not cost a verdict."""
+        """Fill in missing arguments from the settings file; after an error, the message is judged without it."""
         try:
             from surebayes.filter.settings import resolve
 
@@ -97,7 +97,10 @@ class Arguments:
 
 
 def main(argv: "list[str]") -> "int | None":
-    """Run `surebayes filter`; return the exit code, 0 or 1 only if the complete message was written; None for help."""
+    """Run `surebayes filter`; return the exit code, or None for help.
+
+    The exit code is 0 or 1 only if the complete message was written.
+    """
     try:
         arguments = Arguments(argv)
         if arguments.help:
@@ -127,7 +130,7 @@ def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, byte
             raise ValueError("no filter given: use -m DIR or the environment variable SUREBAYES_MODEL")
         fields, positive = verdict_fields(arguments.model, head, arguments.x_spam)
         return fields, int(positive and arguments.exit_code)
-    except Exception as error:  # a message is worth more than its verdict
+    except Exception as error:  # the message must be passed on, with or without a verdict
         problem = _sentence(error)
         _say(f"{problem} The message is passed on without a verdict." if problem[-1:] in ".?" else
              f"{problem}; the message is passed on without a verdict")  # fmt: skip
@@ -135,7 +138,7 @@ def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, byte
 
 
 def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[list[tuple[bytes, bytes]], bool]":
-    """Judge a message; return the header fields of its verdict, and whether a promise limits alarms of its class."""
+    """Judge a message; return the header fields of the verdict, and whether the message is flagged."""
     from surebayes.filter.model import Model
     from surebayes.filter.verdict import header_fields
     from surebayes.kernels import kernel
@@ -181,7 +184,7 @@ def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[lis
 
 
 def _sentence(error: BaseException) -> str:
-    """Return the text of an error; with its type if the text isn't written for users."""
+    """Return the text of an error, with the error's type unless the text is written for users."""
     text = str(error)
     foreseen = isinstance(error, (ValueError, OSError)) or type(error).__module__ == "surebayes.errors"
     return text if foreseen and text else f"{type(error).__name__}: {text}"
@@ -206,8 +209,8 @@ def _without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
 def with_fields(raw: bytes, fields: "list[tuple[bytes, bytes]]", forged: "tuple[bytes, ...]") -> bytes:
     r"""Prepend header fields to a message, after removing existing ones.
 
-    A message that starts with a continuation line would extend our last field. Then a note is added as the last field,
-    so that the sender's text never becomes part of a verdict.
+    If the message starts with a continuation line, that line would extend the last added field. Then a note is the last
+    field, so that the sender's text never becomes part of a verdict.
 
     Examples
     --------
@@ -217,7 +220,7 @@ def with_fields(raw: bytes, fields: "list[tuple[bytes, bytes]]", forged: "tuple[
     b'X-Surebayes-Label: ham\nX-Surebayes-Note: the header began with a continuation line\n x\nSubject: a\n\n'
     """
     raw = _without_fields(raw, forged)
-    mark = b"\n" if b"\n" in raw or b"\r" not in raw else b"\r"  # \r alone only without any other line end
+    mark = b"\n" if b"\n" in raw or b"\r" not in raw else b"\r"  # \r ends lines only in a message without \n
     line = raw[: raw.find(mark) + 1]
     end = b"\r\n" if line.endswith(b"\r\n") else mark
     envelope = line if line.startswith(b"From ") else b""
@@ -308,4 +311,4 @@ def _say(text: str) -> None:
         sys.stderr.write(f"surebayes filter: {text}\n")
         sys.stderr.flush()
     except Exception:
-        sys.stderr = None  # otherwise Python would try again at exit, and fail with 120
+        sys.stderr = None  # otherwise Python would try to flush it at exit, and exit with 120

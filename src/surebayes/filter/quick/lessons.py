@@ -1,7 +1,7 @@
-"""Fast path of `surebayes learn` and `surebayes forget` for one document, as an IMAP server calls them.
+"""Fast path of `surebayes learn` and `surebayes forget` for one document, for calls by IMAP servers.
 
-The usual call names a filter, a class and one document. Any other command line (mailboxes, folders, tables, help,
-errors) is handled by `surebayes.cli` before anything is read or changed.
+The fast path takes a filter, a class and one document. `surebayes.cli` handles any other command line (mailboxes,
+folders, tables, help, errors), before anything is read or changed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import sys
 
 from surebayes.filter.options import CONFIG, FORGET, LEARN, MODEL, RENEW, USER, WHO, parsed
 
-TYPE_CHECKING = False  # no typing, click, json or numpy: importing them would take longer than the lesson
+TYPE_CHECKING = False  # importing typing, click, json or numpy would take longer than the lesson
 
 TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet")
-"""Suffixes of tables: a test compares them with the registry, which takes longer to import."""
+"""Suffixes of tables, copied from the registry, which takes longer to import; a test compares both."""
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 """Suffixes of compressed files, which may contain a table."""
 _SET_ASIDE = {
@@ -34,7 +34,7 @@ class LessonCall:
     Attributes
     ----------
     command : {"learn", "forget"}
-        Which of the two.
+        The command.
     model, as_, who, path : str
         The filter's folder, the class, the teacher and the document; "" if not given.
     renew, as_json : bool or None
@@ -75,7 +75,7 @@ class LessonCall:
 
     @property
     def is_one_document(self) -> bool:
-        """Whether the path, or standard input, looks like one document; standard input is only peeked at."""
+        """Return whether the path, or standard input, looks like one document; standard input is only peeked at."""
         if self.path.lower().endswith((".mbox", *TABLES, *COMPRESSED)) or sys.stdin is None:
             return False
         if self.path == "-":
@@ -96,7 +96,7 @@ class LessonCall:
                 return file.read(MAX_BYTES + 1)
         content: bytes = sys.stdin.buffer.read(MAX_BYTES + 1)
         while sys.stdin.buffer.read(2**20):
-            pass  # the writer of a closed pipe would get an error
+            pass  # read to the end, because closing the pipe early would raise an error in its writer
         return content
 
     def take_settings(self) -> None:
