@@ -182,7 +182,7 @@ def test_names_that_are_none_are_skipped(persons, tmp_path):
     with pytest.raises(NoInput, match="'eve' is not in"):
         backups.selected(backups.names_in(target), ["ANN", "eve"], target)
     assert backups.selected(list(NAMES), ["KARL", "ann", "ann"], target) == ["ann", "karl"]
-    with pytest.raises(NoInput, match="not the folder of a backup"):
+    with pytest.raises(NoInput, match="not a backup folder"):
         backups.names_in(str(tmp_path / "nothing"))
 
 

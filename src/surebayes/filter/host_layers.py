@@ -1,7 +1,7 @@
 """Personal layers of a site whose hosts share a journal: each layer has a journal in the database as well.
 
-A host copies a layer when it is first used there. A layer that is made while the database is away gets its place there
-later; if another host was faster, this host's lessons join that one.
+A host copies a layer at its first use. A layer that is created while the database is unreachable is added to the
+database later; if another host has added a layer of the same person before, this host's lessons join that layer.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, "int | None"], None]
 Opened = Callable[[str], contextlib.AbstractContextManager["Session | None"]]
 FOLLOWED = ".removals"
-"""The file in a folder of layers with the number of the last removal that was followed there."""
+"""The file in a folder of layers with the number of the last removal applied there."""
 _MOVED = ".moved"
-"""The folder of layers that were replaced, until their lessons are in the ones that replaced them."""
+"""The folder of replaced layers, until their lessons have joined the new ones."""
 
 
 class Synced(NamedTuple):
@@ -47,7 +47,7 @@ class Synced(NamedTuple):
     rows : int
         New rows here, or rows moved.
     failed : list of (str, str)
-        Each person whose layer couldn't be worked on, and the reason.
+        Each person with a failed layer, and the error.
     """
 
     layers: int
@@ -65,7 +65,7 @@ class SharedLayers:
     site : str
         The site's folder, which shares its journal.
     own_weight : int
-        How often each lesson counts in a new layer.
+        The weight of each lesson in a new layer.
     group : str, optional
         The group that new layers are shared with.
     """
@@ -86,7 +86,7 @@ class SharedLayers:
             yield connection, number
 
     def are_shared(self) -> bool:
-        """Whether the tables in the database are of a version with layers."""
+        """Return whether the database's tables have a version with layers."""
         with database.lent(self.url) as connection, database.named_errors(self.url):
             return directory.has_layers(connection)
 
@@ -96,17 +96,17 @@ class SharedLayers:
             return directory.listed(connection, number) if directory.has_layers(connection) else {}
 
     def lessons_of(self, people: list[str]) -> dict[str, tuple[int, float | None]]:
-        """Return the number of lessons and the time of the last one of people, from the database."""
+        """Return for each person the number of lessons and the time of the last one, from the database."""
         with self.connected() as (connection, number):
             return directory.lessons(connection, number, people)
 
     # ---- one layer
 
     def make(self, person: str) -> bool:
-        """Make the folder of a person: a copy of the layer in the database, or an empty layer.
+        """Create the folder of a person: a copy of the layer in the database, or an empty layer.
 
-        Where the database is away the layer is empty, and gets its place there with the first lesson that is sent.
-        Return False with tables of an earlier release: layers stay on each host.
+        While the database is unreachable the layer is empty, and the first lesson sent adds it to the database. Return
+        False for tables of an earlier release, with which layers stay on each host.
         """
         folder = folder_of(self.users, person)
         if has_layer(folder):
@@ -134,7 +134,7 @@ class SharedLayers:
         return True
 
     def bring(self, person: str) -> bool:
-        """Copy the layer of a person if it is in the database and not here; return whether it is here then."""
+        """Copy the layer of a person from the database if it is missing here; return whether this host then has it."""
         if has_layer(folder_of(self.users, person)):
             return True
         with self.connected() as (connection, number):
@@ -143,14 +143,14 @@ class SharedLayers:
         return self.make(person)
 
     def has(self, person: str) -> bool:
-        """Whether the database has a layer of a person."""
+        """Return whether the database has a layer of a person."""
         with self.connected() as (connection, number):
             return directory.has_layers(connection) and directory.layer_of(connection, number, person) is not None
 
     def repair(self, person: str) -> bool:
-        """Replace the copy of a layer that another host has made or deleted; return whether it was replaced.
+        """Replace this host's copy of a layer that another host has created or deleted; return whether it was replaced.
 
-        Lessons of a layer that another host made first join that one. Those of a deleted one are deleted.
+        If another host has created the person's layer, the lessons here join it. If it was deleted, they are deleted.
         """
         folder = folder_of(self.users, person)
         if not has_layer(folder) or not is_shared(folder):
@@ -172,7 +172,7 @@ class SharedLayers:
         return True
 
     def _set_aside(self, person: str) -> None:
-        """Move the folder of a person aside, until `finish_moves` has taken its lessons over."""
+        """Move the folder of a person aside, until `finish_moves` has taught its lessons to the new layer."""
         aside = os.path.join(self.users, _MOVED, os.urandom(4).hex())
         make_private(os.path.join(self.users, _MOVED))
         make_private(aside)
@@ -181,7 +181,7 @@ class SharedLayers:
         flush_folder(self.users)
 
     def finish_moves(self) -> int:
-        """Teach the lessons of replaced layers to the layers that replaced them; return the number of layers."""
+        """Teach the lessons of replaced layers to the new ones; return the number of layers."""
         done, root = 0, os.path.join(self.users, _MOVED)
         asides = sorted(os.listdir(root)) if os.path.isdir(root) else []
         for aside in asides:
@@ -212,9 +212,9 @@ class SharedLayers:
         remove(folder)
 
     def forget(self, person: str) -> int:
-        """Delete the journal of a person from the database; return the number of the removal, 0 without a journal.
+        """Delete the journal of a person from the database; return the removal's number, 0 without a journal.
 
-        Other hosts delete their copies when they follow.
+        Other hosts delete their copies with the next rows that they receive.
         """
         with self.connected() as (connection, number):
             if not directory.has_layers(connection):
@@ -225,20 +225,20 @@ class SharedLayers:
 
     @property
     def followed(self) -> int:
-        """The number of the last removal that was followed here."""
+        """The number of the last removal applied here."""
         try:
             with open(os.path.join(self.users, FOLLOWED), encoding="ascii", errors="replace") as file:
                 return int(file.read(32))
-        except (FileNotFoundError, ValueError):  # all are followed again
+        except (FileNotFoundError, ValueError):  # all removals are applied again
             return 0
 
     def follow_removals(self, opened: Opened | None = None, close: Callable[[str], object] = str) -> int:
-        """Delete what other hosts have deleted or erased; return the number of the last removal.
+        """Apply the deletions and erasures of other hosts; return the number of the last removal.
 
         Parameters
         ----------
         opened : callable, optional
-            Lends the session of a person's layer if it is open.
+            From a person to a context manager with the session of their layer, or None if it isn't open.
         close : callable
             Closes a person's layer before it is deleted.
         """
@@ -264,19 +264,19 @@ class SharedLayers:
         return done
 
     def report(self, removal: int) -> None:
-        """Report the last removal that was followed here to the other hosts."""
+        """Report the last removal applied here to the other hosts."""
         with self.connected() as (connection, number):
             presence.acknowledge(connection, number, self.site, removal)
 
     def behind(self, removal: int) -> list[dict[str, Any]]:
-        """Return the other hosts with layers that haven't reported a removal yet, as JSON values."""
+        """Return, as JSON values, the other hosts with layers that haven't reported a removal yet."""
         others = [host for host in hosts.known_hosts(self.site) if not host.is_this]
         return presence.described([host for host in others if host.removal is not None and host.removal < removal])
 
     # ---- many layers
 
     def catch_up(self, person: str, opened: Opened | None = None) -> int:
-        """Copy new rows of a layer, and send the lessons that wait in it; return the last row."""
+        """Copy new rows of a layer, and send its waiting lessons; return the number of the last row."""
         folder = folder_of(self.users, person)
         with contextlib.ExitStack() as held:
             session = held.enter_context(opened(person)) if opened is not None else None
@@ -285,7 +285,7 @@ class SharedLayers:
             session.sync()
             if outbox.waiting(folder)[0]:
                 with session.transaction():
-                    pass  # it sends them first
+                    pass  # a transaction first sends waiting lessons
             with session.mutex:
                 return session.reading(refresh=True).last()
 
@@ -294,16 +294,16 @@ class SharedLayers:
         return _name_in(folder_of(self.users, person))
 
     def check_moved(self, person: str) -> None:
-        """Raise BadInput for a layer of this host alone."""
+        """Raise BadInput for a layer that is missing in the database."""
         folder = folder_of(self.users, person)
         if has_layer(folder) and not is_shared(folder):
             raise BadInput(
-                f"The layer {folder!r} is not in the database, which has another one of that person. Run `surebayes "
-                "migrate` with --users: the lessons of both will be in one."
+                f"The layer {folder!r} is not in the database, which has another layer of that person. Run `surebayes "
+                "migrate` with --users to merge both."
             )
 
     def last_here(self, person: str) -> int:
-        """Return the last row of a layer's copy; -1 without one."""
+        """Return the number of the last row in this host's copy of a layer; -1 without a copy."""
         folder = folder_of(self.users, person)
         try:
             return _last_in(folder) if has_layer(folder) and is_shared(folder) else -1
@@ -315,9 +315,9 @@ class SharedLayers:
         return [p for p in Persons(self.users).names() if outbox.waiting(folder_of(self.users, p))[0]]
 
     def sync(self, progress: Progress | None = None) -> Synced:
-        """Copy every layer that is missing or behind here, send lessons that wait, and follow removals.
+        """Update or copy every layer from the database, send waiting lessons, and apply removals.
 
-        An interrupted call continues with the next one.
+        After an interruption, the next call continues.
         """
         make_private(self.users)
         removal = self.follow_removals()
@@ -349,10 +349,10 @@ class SharedLayers:
         return Synced(len(people), rows, failed)
 
     def share_all(self, progress: Progress | None = None) -> Synced:
-        """Move the journal of every layer in the folder into the database, then copy the rest from there.
+        """Move the journals of all layers in the folder into the database, then copy the other hosts' layers.
 
-        An interrupted call continues with the next one. Where another host has moved a layer of the same person before,
-        the lessons of both are in it afterwards.
+        After an interruption, the next call continues. If another host has moved a layer of the same person before, the
+        lessons of both are merged.
         """
         people, failed, rows = Persons(self.users).names(), [], 0
         for done, person in enumerate(people):
@@ -389,11 +389,14 @@ class SharedLayers:
         with _open(folder) as session, session.exclusive():
             link = session.ready_to_write().settings.base
             if link is None:
-                raise BadInput(f"{folder!r} has no base: it is no layer.")
+                raise BadInput(f"{folder!r} is not a layer: it has no base. Move it out of the folder of layers.")
             session.write_model()
             journal = session.open_journal()
             if journal.of_actions("bulk", "rebuild"):
-                raise BadInput(f"{folder!r} has counts of messages that were learnt without a journal. It stays here.")
+                raise BadInput(
+                    f"{folder!r} has counts of messages that were learnt without a journal, so it can't be shared. It "
+                    "stays on this host."
+                )
             journal.mark_rows()
             journal.set_fact(directory.FACT, directory.fact_of(self.name, person, link.own_weight))
             name = name_of(journal.facts)
@@ -406,7 +409,7 @@ class SharedLayers:
             return moved
 
     def unshare_all(self, progress: Progress | None = None) -> Synced:
-        """Copy every layer to this host, and make the copies ordinary layers. The database keeps its journals."""
+        """Copy every layer to this host, and convert the copies to ordinary layers. The database keeps its journals."""
         done = self.sync(progress)
         for person in Persons(self.users).names():
             folder = folder_of(self.users, person)

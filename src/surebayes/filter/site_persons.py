@@ -18,7 +18,7 @@ def persons_of(
 ) -> Persons:
     """Return the people of a folder of layers; see `Persons` for the parameters.
 
-    Only a site with a shared journal needs the library of the database.
+    The database's library is imported only for a site with a shared journal.
     """
     if site is None or not is_shared(site):
         return Persons(users, site, quota, own_weight, group)
@@ -28,7 +28,7 @@ def persons_of(
 
 
 def shared_by(users: str, name: str) -> SharedLayers | None:
-    """Return the layers in a database that a person's layer on this host is one of; None for other layers."""
+    """Return the site's layers in a database that include a person's layer on this host; None for other layers."""
     folder = folder_of(users, name)
     if not has_layer(folder) or not is_shared(folder):
         return None
@@ -38,4 +38,4 @@ def shared_by(users: str, name: str) -> SharedLayers | None:
     for place in [] if link is None else link.places(folder):
         if is_shared(place):
             return SharedLayers(users, place)
-    raise NoModel(f"The site of the layer {folder!r} is not where it was. Name it with -m DIR.")
+    raise NoModel(f"The site of the layer {folder!r} was moved or deleted. Name it with -m DIR.")

@@ -1,6 +1,6 @@
-"""Documents as a pool reads them, in one pass: from bytes or text to hashed columns for each view.
+"""Reading of documents by a pool, in one pass: from bytes or text to hashed columns for each view.
 
-A message is read as it was before filters and servers handled it: without verdict fields, with normalized line ends.
+A message is read without the changes by filters and servers: without verdict fields, and with normalized line ends.
 Word views share one tokenization.
 """
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from surebayes.mail.message import Message
 MAX_WORD_CHARACTERS = 20_000
-"""Characters of a text that word views read: more would only add time."""
+"""Maximum number of characters of a text that word views read; more would only take time."""
 
 
 if not TYPE_CHECKING:
 
     class cached_property:  # as in functools, which `surebayes filter` doesn't import
-        """A value that is computed when it is first asked for."""
+        """A value that is computed at its first use."""
 
         def __init__(self, read):
             self.read, self.__doc__ = read, read.__doc__
@@ -39,7 +39,7 @@ if not TYPE_CHECKING:
 
 
 class Document:
-    """A document by its parts, each read on first access, for views and the journal.
+    """The parts of a document, each read on first access, for views and the journal.
 
     A view names the part that it reads: `getattr(document, view.part)`.
 
@@ -50,11 +50,11 @@ class Document:
     reader : {"mail", "text"}
         The kind of document.
     known : dict, optional
-        Parts that were read already, by name.
+        Parts that are already read, by name.
     """
 
     width = 0
-    columns = b""  # of the header tokens, hashed to `width` columns
+    columns = b""  # the columns of the header tokens, hashed to `width` columns
 
     def __init__(self, content: "bytes | str", reader: str, known: "dict[str, Any] | None" = None) -> None:
         if not isinstance(content, (bytes, str)):
@@ -73,24 +73,24 @@ class Document:
 
     @cached_property
     def message(self) -> "Message | None":
-        """The mail; None for a text."""
+        """The message; None for a text."""
         return _message_of(self._source)
 
     @cached_property
     def raw(self) -> bytes:
-        """The start of a message's source, as read by views of raw bytes, or the bytes of a text."""
+        """The start of a message's source, for views of raw bytes; the bytes of a text."""
         if "_source" in self.__dict__:
             return plain_head(self._source)
         return self.text[:MAX_BYTES].encode("utf-8", "surrogatepass")
 
     @cached_property
     def text(self) -> str:
-        """Subject and text of a message, or the text; in a batch, only as much as the views read."""
+        """Subject and text of a message, or the text; in a batch, truncated after the part that views read."""
         return self._mail.subject + "\n" + self._mail.text
 
     @cached_property
     def listed_tokens(self) -> bytes:
-        """The header tokens one by one, each after its size as uint16; a text has none."""
+        """The header tokens, each preceded by its size as uint16; empty for a text."""
         from surebayes.mail.header_tokens import listed_tokens
 
         return b"" if self.message is None else listed_tokens(self.message)
@@ -120,7 +120,7 @@ class Document:
 
     @cached_property
     def message_id(self) -> str:
-        """The Message-ID without white space; "" without one."""
+        """The Message-ID without white space; "" if there is none."""
         return "" if self.message is None else self.message.plain_id
 
     @cached_property
@@ -139,7 +139,7 @@ class Document:
 
 
 def _message_of(raw: bytes) -> "Message":
-    """Parse a message in Python; a separate function so that the kernel's path needn't import the parser."""
+    """Parse a message in Python; the import is here because the kernel doesn't need the parser."""
     from surebayes.mail.message import read_message
 
     return read_message(raw)
@@ -169,7 +169,7 @@ def documents_of(
     listed: bool = False,
     named: bool = False,
 ) -> "list[Document]":
-    r"""Parse many documents at once without the GIL, as far as views and the journal need them.
+    r"""Parse many documents at once without the GIL, up to the parts that views and the journal need.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def documents_of(
     contents : sequence of bytes or str
         The documents.
     reader : {"mail", "text"}
-        Their kind.
+        The kind of documents.
     listed : bool
         Whether the header tokens are needed, in addition to their columns.
     named : bool
@@ -187,7 +187,7 @@ def documents_of(
     Returns
     -------
     list of Document
-        Their texts may be truncated where no view reads on.
+        The documents; their texts are truncated after the part that views read.
 
     Examples
     --------
@@ -227,14 +227,14 @@ def limits_of(views: "Sequence[ViewSpec]") -> "dict[str, int]":
 
 
 class Rows:
-    """The distinct hashed columns of documents in one view: a CSR matrix without values, or with counts.
+    """The distinct hashed columns of documents in one view: a CSR matrix, with counts or without values.
 
     Document i has ``columns[indptr[i]:indptr[i + 1]]``, ascending.
 
     Parameters
     ----------
     indptr : buffer of int64
-        Start of each document, and the end of the last one.
+        The start of each document, and the end of the last one.
     columns : buffer of int32
         The columns.
     times : buffer of uint32, or None
@@ -376,7 +376,7 @@ def _indptr(lengths: "Buffer") -> Numbers:
 def packable(rows: "list[Rows]", i: int = 0) -> "list[bytes]":
     """Return one document's columns in each view, then cumulative counts of each view with term frequencies.
 
-    Both ascend, so the journal compresses them alike.
+    Both ascend, so the journal compresses them with the same method.
     """
     from array import array
     from itertools import accumulate

@@ -57,11 +57,11 @@ class Engine:
     sums : list of Sums
         The counts of each view.
     experts : list of list
-        The experts of each view, as the kernel takes them.
+        The experts of each view, in the kernel's format.
     weights : PoolWeights
         The experts' weights in the pool.
     coverage : list, dict or None
-        How well the pool covers documents like its own, for `novelty`; see `pool.coverage`.
+        The record of known documents' shares of unknown terms, for `novelty`; see `pool.coverage`.
     """
 
     __slots__ = ("classes", "contrasts", "coverage", "documents", "experts", "reader", "sums", "views", "weights")
@@ -86,12 +86,12 @@ class Engine:
 
     @property
     def has_coverage(self) -> bool:
-        """Whether the opinions of a view's experts are followed by the share of its terms that it knows, as of mail."""
+        """Whether `opinions` also has each view's share of known terms, after its experts; only in pools of mail."""
         return self.reader == "mail"
 
     @property
     def n_places(self) -> int:
-        """The number of opinions and shares of a document in a contrast."""
+        """The number of opinions and shares of one document in one contrast."""
         return self.n_experts + (len(self.views) if self.has_coverage else 0)
 
     @property
@@ -102,7 +102,7 @@ class Engine:
 
     @property
     def share_places(self) -> "list[int]":
-        """For each expert the place of its view's share of known terms; empty if there are none."""
+        """For each expert, the place of its view's share of known terms; empty without such shares."""
         ends, end = [], 0
         for view in self.views if self.has_coverage else ():
             end += len(view.experts) + 1
@@ -121,7 +121,7 @@ class Engine:
 
     @property
     def beside(self) -> "list[int]":
-        """Indices of the experts outside the pool: the machines of mail. Those of text belong to the pool."""
+        """Indices of the experts outside the pool: the machines of mail. The machines of text belong to the pool."""
         if self.reader != "mail":
             return []
         return [e for e, expert in enumerate([x for view in self.views for x in view.experts]) if expert.second_stage]
@@ -159,7 +159,7 @@ class Engine:
     # ---- scoring
 
     def asked(self) -> Numbers:
-        """Return the contrasts, with -1 for a class that has none of the documents, or all of them."""
+        """Return the contrasts, with -1 for a class with none of the documents, or with all of them."""
         return ints([c if 0 < self.documents[c] < sum(self.documents) else -1 for c in self.contrasts])
 
     def knows_any(self, rows: "list[Rows]", d: int = 0) -> bool:
@@ -189,11 +189,11 @@ class Engine:
         copied: int = 0,
         copies: int = 0,
     ) -> Numbers:
-        """Score documents by every expert, `which` of the rows or all: (documents, contrasts, places).
+        """Score documents by every expert; return an array of shape (documents, contrasts, places).
 
-        The places are the experts, of mail each view's experts and then the share of its terms that are known.
-
-        With `copies`, as if each document had been learnt that many more times as class `copied`.
+        The places are the experts; in a pool of mail, each view's experts are followed by its share of known terms.
+        `which` selects documents. With `copies`, the scores are those after learning each document that many more times
+        as class `copied`.
         """
         n = len(rows[0]) if which is None else len(which)
         out, shares = real_zeros(n * len(self.contrasts) * self.n_places), self.has_coverage
@@ -274,9 +274,10 @@ class Engine:
         return abs(changed) / (one.indptr[1] - one.indptr[0])  # type: ignore[no-any-return]
 
     def novelty(self, rows: "list[Rows]", d: int = 0, opinions: "Numbers | None" = None) -> "Novelty | None":
-        """Return p-values of a document's coverage: how few known documents have as many unknown terms, or more.
+        """Return p-values for the document's shares of unknown terms, from the shares of known documents.
 
-        They are rounded up to a stored rank. None without a record of known documents, or for a document without words.
+        A p-value is the share of known documents with at least as large a share, rounded up to a stored rank. The
+        result is None without a coverage record, or for a document without words.
 
         Parameters
         ----------
@@ -285,13 +286,13 @@ class Engine:
         d : int
             The document.
         opinions : Numbers, optional
-            The result of `opinions` for these rows, so that terms of mail are not looked up again.
+            The result of `opinions` for these rows, which saves another lookup of the terms of mail.
         """
         if self.coverage is None:
             return None
         asked = self.views_of_novelty[: views_asked(self.coverage)]
         if len(asked) < views_asked(self.coverage):
-            raise BadModel("The record of how well a filter covers its documents is of views that it doesn't have.")
+            raise BadModel("The model's coverage record has more views than the model. Restore it from a copy.")
         if rows[asked[0]].indptr[d + 1] == rows[asked[0]].indptr[d]:
             return None
         shares = [(self._unseen_by(opinions, rows, d, v) if opinions is not None and self.has_coverage
@@ -314,7 +315,7 @@ class Engine:
         which: "Numbers | None" = None,
         weights: "Numbers | None" = None,
     ) -> None:
-        """Learn documents, exactly; the weights don't change.
+        """Add documents to the counts, exactly; the weights don't change.
 
         Parameters
         ----------
@@ -325,7 +326,7 @@ class Engine:
         which : Numbers of int64, optional
             The indices of the documents to learn.
         weights : Numbers of int64, optional
-            Multiplicity of each document: integers of at least 1.
+            The multiplicities of the documents: integers of at least 1.
         """
         self.learn_many([(rows, labels, which)], weights)
 
@@ -335,7 +336,7 @@ class Engine:
         for _, labels, which in batches:
             added = [a + b for a, b in zip(added, self._by_class(labels, which, weights))]
         if sum(self.documents) + sum(added) >= 2**31:
-            raise OverflowError("A pool counts up to 2**31 documents; nothing was changed.")
+            raise OverflowError("A pool can count at most 2**31 documents. Nothing was changed.")
 
         def learn_view(v: int) -> None:
             for rows, labels, which in batches:
@@ -446,7 +447,7 @@ class Engine:
         return self.weights.influences(k, self._shares(opinions))
 
     def _shares(self, opinions: Numbers) -> "list[float]":
-        """Return for each expert the share of a document's terms that its view knows; empty if it doesn't count."""
+        """Return for each expert its view's share of known terms in a document; empty if shares have no influence."""
         return [opinions[place] for place in self.share_places]
 
     # ---- copies and files

@@ -55,7 +55,7 @@ class GivenEngine:
         return contents
 
     def opinions(self, documents: Sequence[Any], which: Numbers | None = None) -> FloatArray:
-        """Score documents by every expert, `which` of them or all: (documents, contrasts, experts)."""
+        """Score documents, or those selected by `which`, by every expert: (documents, contrasts, experts)."""
         documents = documents if which is None else [documents[i] for i in which]
         return np.concatenate([model.scores(documents) for model in self.models], axis=2)
 
@@ -75,7 +75,7 @@ class GivenEngine:
         how: str,
         weights: array[int] | None = None,
     ) -> None:
-        """Like `fit_contents`, but every document is used; vectorizers are fitted on training documents only."""
+        """Fit like `fit_contents`, on all documents; vectorizers are fitted on training documents only."""
         (held_out,) = turns
         truth, out = np.array(labels), np.isin(np.arange(len(labels)), held_out)
         times = None if weights is None else np.array(weights)
@@ -98,7 +98,7 @@ class GivenEngine:
         which: array[int] | None = None,
         weights: array[int] | None = None,
     ) -> None:
-        """Learn documents, `which` of them or all, by the classifiers' partial_fit."""
+        """Learn documents, or those selected by `which`, by the classifiers' partial_fit."""
         meant = list(range(len(documents))) if which is None else list(which)
         times = None if weights is None else np.array([weights[i] for i in meant])
         for model in self.models:
@@ -152,9 +152,8 @@ class GivenView:
         for name, expert in zip(self.names, self.experts):
             if not hasattr(expert, method):
                 raise ValueError(
-                    f"The classifier of the view {name!r}, {type(expert).__name__}, has no {method}: fit the pool "
-                    f"again "
-                    "on all documents, or give the view a classifier of this library."
+                    f"The classifier of the view {name!r}, {type(expert).__name__}, has no method {method}. Fit the "
+                    "pool again on all documents, or use a classifier of this library for the view."
                 )
 
     def learn(self, documents: Sequence[Any], labels: IntArray, weights: IntArray | None = None) -> None:

@@ -1,6 +1,6 @@
 """Novelty of a document: p-values of its shares of unknown terms, from the record of `pool.coverage`.
 
-`surebayes filter` imports this module and starts in milliseconds: no numpy.
+`surebayes filter` imports this module and starts in milliseconds, so the module doesn't import numpy.
 """
 
 from surebayes._store_errors import BadModel
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Novelty(Record):
-    """How unlike the known documents a document is.
+    """The p-values of a document's shares of unknown terms.
 
     Parameters
     ----------
     p : float
-        The p-value, small for a document unlike anything learnt.
+        The p-value over all views in the record; small for a document unlike the learnt ones.
     by_view : dict of str to float
-        The p-value of each view that was asked, by the view's name.
+        The p-value of each view in the record, by the view's name.
     """
 
     p: float
@@ -33,7 +33,7 @@ class Novelty(Record):
 
 
 def p_value(ranks: "Ranks", share: float) -> float:
-    """Return the p-value of a share of unknown terms; too large if anything.
+    """Return the p-value of a share of unknown terms, or a somewhat larger number, since not every rank is stored.
 
     Examples
     --------
@@ -52,9 +52,9 @@ def novelty_of(coverage: "Coverage", names: "Sequence[str]", shares: "Sequence[f
     coverage : list or dict
         A record of `pool.coverage`.
     names : sequence of str
-        The names of the views that the record is about.
+        The names of the views in the record.
     shares : sequence of float
-        The document's share of unknown terms in each of them.
+        The document's share of unknown terms in each of these views.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def novelty_of(coverage: "Coverage", names: "Sequence[str]", shares: "Sequence[f
 
 
 def rarity(p_values: "Sequence[float]") -> float:
-    """Return 1 less the product of p-values: Fisher's statistic, up to a monotone map, without logarithms.
+    """Return 1 minus the product of the p-values, a monotone function of Fisher's statistic without logarithms.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def rarity(p_values: "Sequence[float]") -> float:
 
 
 def coverage_of(value: "Any") -> "Coverage | None":
-    """Parse a record of coverage; BadModel for anything that `pool.coverage` doesn't write."""
+    """Parse a coverage record; BadModel if it is invalid."""
     if value is None:
         return None
     if isinstance(value, list):
@@ -95,12 +95,12 @@ def coverage_of(value: "Any") -> "Coverage | None":
     else:
         fits = isinstance(value, dict) and set(value) == {"ranks", "together"} and _is_of_views(**value)
     if not fits:
-        raise BadModel("The record of how well a filter covers its documents is invalid.")
+        raise BadModel("The model's coverage record is invalid. Restore the model from a copy.")
     return value  # type: ignore[no-any-return]
 
 
 def views_asked(coverage: "Coverage") -> int:
-    """Return the number of views that a record is about."""
+    """Return the number of views in a record."""
     return 1 if isinstance(coverage, list) else len(coverage["ranks"])
 
 

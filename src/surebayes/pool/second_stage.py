@@ -1,12 +1,13 @@
 """The second stage: a frozen linear model on a view's rows, which captures correlations that Naive Bayes ignores.
 
-The first stage weights the terms. "log-odds": by the uniform model's log-odds of a class against the rest (Kolcz & Yih,
-section 5.2, with a support vector machine as second stage). "idf": by log((1 + n) / (1 + df)) + 1, the same for all
-classes, so that the machines of many classes share rows; with term frequencies, times 1 + log of the count. Rows are
-scaled to length 1. Learning and forgetting don't change a second stage.
+The first stage weights the terms. With "log-odds", a weight is the uniform model's log-odds of a class against the rest
+(Kolcz & Yih, section 5.2, with a support vector machine as second stage). With "idf", it is
+log((1 + n) / (1 + df)) + 1, the same for all classes, so that the machines of many classes share rows; with term
+frequencies, it is multiplied by 1 + log of the count. Rows are scaled to length 1. Learning and forgetting don't change
+a second stage.
 
-Each column has a strength, used for the row's length, and a coefficient for each contrast, all of 4 bytes:
-a table like that of counts, in memory or in a file.
+Each column has a strength, used for the row's length, and a coefficient for each contrast, all of 4 bytes. They are
+stored like counts, in a table in memory or in a file.
 """
 
 from surebayes._store_errors import BadModel
@@ -29,25 +30,26 @@ if TYPE_CHECKING:
 _kernel = kernel("pool")
 
 ENOUGH, MOST = 0.3, 8
-"""Gradient tolerance for fitting, and the maximum number of passes.
+"""The gradient tolerance for fitting, and the maximum number of passes.
 
-With these, on tf-idf of byte n-grams, the AUC_0.1 of a machine is within .001 of a fully converged one on movie
-reviews, SMS and the twenty newsgroups, in a fifth of the CPU time; on their log-odds, on movie reviews, SMS and
-Ling-Spam, in a third to two thirds of it."""
+The AUC_0.1 of such a machine is within .001 of a fully converged one. On tf-idf of byte n-grams (movie reviews, SMS,
+the twenty newsgroups) fitting takes a fifth of the CPU time; on log-odds (movie reviews, SMS, Ling-Spam), a third to
+two
+thirds of it."""
 MOST_OF_MANY = 5
 """Maximum number of passes with more than two classes: with 8, no corpus gains more than a hundredth of its error
 (`python benchmarks/choose_views.py classes`)."""
 MOST_IN_TURNS = 4
-"""Passes of a machine that is fitted without a third of the documents, only to be weighted.
+"""The number of passes for a machine that is fitted without a third of the documents, only to choose its weight.
 
 Chosen by `python benchmarks/choose_views.py passes`: weighting takes a seventh less CPU time than with 8."""
 
 
-_LARGEST = 1e9  # rows have length 1: a real intercept is far smaller
+_LARGEST = 1e9  # rows have length 1, so a valid intercept is far smaller
 
 
 def intercepts_of(values: "Iterable[float]") -> Numbers:
-    """Validate intercepts from a file; BadModel if they are not plausible.
+    """Return intercepts from a file as an array; BadModel if they aren't finite and of plausible size.
 
     Examples
     --------
@@ -76,7 +78,7 @@ class SecondStage:
     table : Table, FileTable or None
         Strength and coefficients by column; None before fitting, when all scores are 0.
     intercepts : sequence of float
-        One per contrast.
+        One intercept per contrast.
     """
 
     __slots__ = ("counted", "intercepts", "spec", "table")
@@ -101,11 +103,11 @@ class SecondStage:
         return SecondStage(self.spec, self.counted)
 
     def entries(self) -> bytes:
-        """Return its table in file format; empty before fitting."""
+        """Return the table in file format; empty before fitting."""
         if self.table is None:
             return b""
         if not isinstance(self.table, Table):
-            raise TypeError("A second stage that is mapped from a file can't be serialized.")
+            raise TypeError("A second stage that is mapped from a file can't be serialized. Load the pool first.")
         return self.table.entries()
 
     def __reduce__(self) -> "tuple[Any, ...]":
@@ -122,7 +124,7 @@ class SecondStage:
         weights: "IntArray | None" = None,
         most: "int | None" = None,
     ) -> None:
-        """Fit on documents that the sums already contain.
+        """Fit the machine on documents that are already in the counts.
 
         Parameters
         ----------
@@ -139,9 +141,9 @@ class SecondStage:
         contrasts : list of int
             The classes to separate from the rest; only one for log-odds.
         weights : ndarray, optional
-            Multiplicity of each.
+            The multiplicity of each document.
         most : int, optional
-            Maximum number of passes, if not `MOST` or `MOST_OF_MANY`.
+            The maximum number of passes; by default `MOST`, or `MOST_OF_MANY` for more than two classes.
         """
         import numpy as np
 
@@ -180,7 +182,7 @@ def arrays_of(table: Table) -> "tuple[npt.NDArray[np.int32], npt.NDArray[np.int3
 
 
 def _of_all_classes(counts: "npt.NDArray[np.int32]") -> "IntArray":
-    """Return each row's documents over all classes; for two classes ten times as fast as `sum`."""
+    """Return each row's number of documents over all classes; for two classes ten times as fast as `sum`."""
     import numpy as np
 
     return np.add(counts[:, 0], counts[:, 1], dtype=np.int64) if counts.shape[1] == 2 else counts.sum(1)

@@ -1,7 +1,7 @@
 """Specifications of a pool's views and experts, as plain values.
 
 They are stored as JSON in the manifest, the only description of a view. `surebayes filter` imports this module and
-starts in milliseconds: no dataclasses, no numpy.
+starts in milliseconds, so the module imports neither dataclasses nor numpy.
 """
 
 from math import isfinite
@@ -30,10 +30,10 @@ class ExpertSpec(Record):
     smoothing : float
         The smoothing constant added to counts.
     top : int, default=0
-        Number of a document's strongest terms to use; 0: all.
+        The number of a document's strongest terms to use; 0 for all.
     second_stage : {None, "log-odds", "idf"}
-        None: ``OpinionPoolNB(weight="abs", weighting="scoring", selection="posthoc")`` on the current counts (Kolcz &
-        Yih, eqs. (3)-(4)). Otherwise a frozen linear model on rows with these term weights; see
+        None for ``OpinionPoolNB(weight="abs", weighting="scoring", selection="posthoc")`` on the current counts (Kolcz
+        & Yih, eqs. (3)-(4)); otherwise a frozen linear model on rows with these term weights, see
         `surebayes.pool.second_stage`.
     least : int, default=1
         Minimum document frequency of terms in the second stage.
@@ -96,13 +96,13 @@ class ViewSpec(Record):
     experts : tuple of ExpertSpec
         The classifiers on these terms.
     max_bytes : int, default=3000
-        Bytes that a byte view reads.
+        The maximum number of bytes that a byte view reads.
     tokens : bool, default=False
         Whether a message's header tokens are terms, too.
     times : bool, default=False
-        Whether rows have term frequencies; not together with `tokens`.
+        Whether rows have term frequencies; can't be combined with `tokens`.
     width : int, default=2**22
-        Hashed columns; only those in use take memory.
+        The number of hashed columns; only columns in use take memory.
 
     Examples
     --------
@@ -172,7 +172,7 @@ class ViewSpec(Record):
 
 
 _parsed: "dict[str, ViewSpec]" = {}
-"""Views by what was parsed: all layers of a process have those of their site."""
+"""Views by their JSON text: all layers of a process share the views of their site."""
 _MOST_PARSED = 100
 
 
@@ -202,7 +202,7 @@ MAIL_EXPERTS = (ExpertSpec(0.01), ExpertSpec(0.01, 100), ExpertSpec(1.0))
 TEXT_EXPERTS = (ExpertSpec(1.0), ExpertSpec(0.01))
 """The experts on every view of "mail" and of "text"."""
 MAIL_MACHINE = ExpertSpec(1.0, second_stage="idf", least=2)
-"""The linear machine of mail, outside the pool: the pool's opinions are alike, and share their errors."""
+"""The linear machine of mail, outside the pool, because the pool's opinions are similar and share their errors."""
 
 MAIL = (
     ViewSpec("raw 4", "raw", "bytes", 4, 4, MAIL_EXPERTS),
@@ -213,8 +213,8 @@ MAIL = (
     ViewSpec("words", "text", "word", 1, 1, MAIL_EXPERTS),
     ViewSpec("phrases", "text", "word", 1, 3, MAIL_EXPERTS),
 )
-"""Chosen on the first third of SpamAssassin and Enron-Spam, validated on the last third; the machine, and the
-weighting, on parts of corpora that differ: see docs/pool.md."""
+"""The views of mail, chosen on the first third of SpamAssassin and Enron-Spam, and validated on the last third. The
+machine and the weighting were chosen and validated on different parts of corpora: see docs/pool.md."""
 
 _IDF, _IDF_OF_BYTES = ExpertSpec(1.0, second_stage="idf"), ExpertSpec(1.0, second_stage="idf", least=2, cost=5.0)
 
@@ -235,10 +235,10 @@ def _log_odds(smoothing: float) -> ExpertSpec:
 
 
 TEXT = _text((_log_odds(5.0), _IDF), (_log_odds(20.0),), (_log_odds(0.1), _IDF_OF_BYTES))
-"""For two classes; chosen on training documents, see docs/pool.md."""
+"""The views of text for two classes, chosen on training documents: see docs/pool.md."""
 TEXT_OF_MANY = _text((_IDF,), (), (_IDF_OF_BYTES,))
-"""For more classes. Log-odds depend on the class, and rows per class and view would take gigabytes; so all second
-stages use tf-idf rows, which the classes share."""
+"""The views of text for more than two classes. Log-odds depend on the class, and rows for each class and view would
+take gigabytes; so all second stages use tf-idf rows, which the classes share."""
 
 
 def views_of(model: str, reader: str, n_classes: int = 2, width: int = 2**22) -> "tuple[ViewSpec, ...]":

@@ -1,8 +1,8 @@
-"""Counts by column and class on plain buffers, in memory or in a mapped file; stacks of tables add up.
+"""Tables of counts by column and class, in memory or in a mapped file, and stacks of tables that add up.
 
-A table in memory grows with the columns that are learnt; one in a file is a sorted array of entries {key, value}, both
-of 4 bytes, with a checksum for every 512 bytes, searched in place. Second stages use the same format for their
-coefficients: there the values are 4-byte floats.
+A table in memory grows with each new column. A table in a file is a sorted array of entries {key, value}, both of 4
+bytes, which is searched in place, with a checksum for every 512 bytes. Second stages use the same format for their
+coefficients, with 4-byte floats as values.
 """
 
 import mmap
@@ -27,7 +27,7 @@ _GROWTH = 16
 
 
 def widest(each: int) -> int:
-    """Return the largest width of a view with `each` values per column: a key of 32 bits is a column and a value.
+    """Return the largest width of a view with `each` values per column: a 32-bit key encodes a column and a value.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class DamageAsBadModel:
 def zeros(size: int) -> "bytearray | mmap.mmap":
     """Return zeroed memory that is allocated on first write.
 
-    Large blocks use huge pages if available: column lookups are spread over all of this memory.
+    Large blocks use huge pages if available, because lookups of columns are spread over the whole block.
     """
     if size < _LARGE:
         return bytearray(size)
@@ -104,13 +104,13 @@ class Table:
         """Reserve capacity for more rows."""
         row, wanted = 4 * self.each, self.size + rows
         if wanted * row > len(self.values):
-            # generous: untouched memory costs nothing, and growing copies everything
+            # a large reserve: untouched memory costs nothing, and growing copies all values
             grown = zeros(row * max(wanted, min(_GROWTH * (len(self.values) // row), self.width), 1024))
             grown[: self.size * row] = memoryview(self.values)[: self.size * row]
             self.values = grown
 
     def entries(self) -> bytes:
-        """Return the values in file format. Equal values give equal bytes, regardless of history."""
+        """Return the values in file format; equal values give equal bytes, regardless of history."""
         if not self.size:
             return b""  # skip scanning the index
         entries: bytes = _kernel.pack_entries(self)
@@ -118,7 +118,7 @@ class Table:
 
     @classmethod
     def of_file(cls, file: "FileTable", width: int, each: int, documents: "Numbers | None" = None) -> "Table":
-        """Load a table from a file; BadModel if it is damaged, or a class has more than `documents`."""
+        """Load a table from a file; BadModel if it is damaged, or a count exceeds the class's `documents`."""
         return cls.of_stack([file], width, each, documents)
 
     @classmethod
@@ -141,7 +141,7 @@ class Table:
     def beside(self, each: int) -> "Table":
         """Return a table of zeros, `each` per column, that shares this table's index.
 
-        Columns added here later are missing there.
+        Columns that are added to this table later are missing in the new one.
         """
         other = Table.__new__(Table)
         other.width, other.each, other.size, other.place = self.width, each, self.size, self.place
@@ -296,7 +296,7 @@ class Sums:
     classes : int
         The number of classes.
     alive : int
-        Columns with documents: V of the estimates.
+        The number of columns with documents: V in the estimates.
     totals : sequence of int
         The sums of all counts by class.
     """
@@ -327,9 +327,9 @@ class Sums:
 
     @classmethod
     def counted(cls, learnt: "list[Batch]", more: "list[Batch]", width: int, classes: int) -> "tuple[Sums, Sums]":
-        """Return the sums of many documents, and of these plus more, as searchable entries.
+        """Return the sums of many documents, and the sums of these and more documents, as searchable entries.
 
-        Each batch has rows, the labels of all their documents, and the indices of the documents to use.
+        Each batch has rows, the labels of all their documents, and the indices of the documents to count.
         """
         counted = _kernel.count(learnt, more, width, classes)
         first, both = (
@@ -394,13 +394,13 @@ class Sums:
     def learn(
         self, rows: Rows, labels: Numbers, which: "Numbers | None" = None, weights: "Numbers | None" = None
     ) -> None:
-        """Add documents with these labels: `which` of the rows, or all, with multiplicities `weights`."""
+        """Add documents with these labels; `which` selects documents, and `weights` are their multiplicities."""
         table = self.own
         meant = range(len(rows)) if which is None else which
         lengths = [rows.indptr[d + 1] - rows.indptr[d] for d in meant]
         done, left = 0, sum(lengths)
         while done < len(lengths):
-            # a quarter of the potential new columns exceeds any corpus; untouched memory costs nothing
+            # no corpus needs more than a quarter of the possible new columns; untouched memory costs nothing
             table.make_room(max(lengths[done], min(left, table.width - table.size) // 4))
             before = done
             done, table.size, more = _kernel.add(table, rows, labels, which, done, weights)
@@ -455,9 +455,9 @@ class Sums:
         weights: "Numbers | None" = None,
         into: "Sums | None" = None,
     ) -> "Sums":
-        """Return read-only sums without some of the documents, sharing the index.
+        """Return read-only sums without some of the documents, which share the index.
 
-        They take the place of the sums `into`, an earlier result: fresh memory costs more than the copy itself.
+        The sums `into`, an earlier result, lend their memory: allocating costs more than copying.
         """
         own, rest = self.own, Sums([], self.classes, self.alive, list(self.totals))
         table = own.beside(own.each) if into is None else into.own

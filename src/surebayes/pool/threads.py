@@ -1,4 +1,4 @@
-"""Work on several threads with results in order: the kernels release the GIL while they read, tokenize and score."""
+"""Ordered maps on several threads, for kernels that release the GIL while they read, tokenize and score."""
 
 import os
 import threading
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Job:
-    """One call, run by the first free thread."""
+    """A call that the first free thread runs."""
 
     __slots__ = ("_ended", "error", "function", "is_done", "item", "value")
 
@@ -48,20 +48,20 @@ class _Job:
 
 
 class _Team:
-    """A queue of jobs and its threads; the caller's thread runs the remaining jobs."""
+    """A queue of jobs and its threads; the caller's thread also runs jobs."""
 
     def __init__(self, helpers: int) -> None:
         self.most, self.helpers = helpers, 0
         self.waiting: SimpleQueue[_Job | None] = SimpleQueue()
 
     def put(self, job: _Job) -> None:
-        """Queue a job, and start another thread below the limit."""
+        """Queue a job, and start another thread unless the limit is reached."""
         self.waiting.put(job)
         if self.helpers < self.most:
             try:
                 threading.Thread(target=self._help, daemon=True).start()
                 self.helpers += 1
-            except RuntimeError:  # no more threads
+            except RuntimeError:  # the system has no more threads
                 self.most = self.helpers
 
     def _help(self) -> None:
@@ -88,7 +88,7 @@ _allowed = threading.local()
 
 
 class at_most:
-    """A context that limits the threads of work started by this thread; None for the number of processors.
+    """A context that limits the number of threads for this thread's work; None for the number of processors.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def ahead(
 def at_once(
     function: "Callable[[Item], Result]", items: "Sequence[Item]", threads: "int | None" = None
 ) -> "list[Result]":
-    """Return ``function(item)`` for each of a few items, processed by the next free thread.
+    """Return ``function(item)`` for each of a few items, each computed by the next free thread.
 
     Put the longest items first for the shortest total time.
 
@@ -187,8 +187,9 @@ def at_once(
 
 
 def spread_for(views: "tuple[ViewSpec, ...]") -> "Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]":
-    """Return the best way to map documents to verdicts: on threads, unless each takes little time.
+    """Return the function that maps documents to verdicts: `ahead` on threads, or `map` if each takes little time.
 
-    With a single view of words, two threads contend for the GIL: a fifth more CPU time for a sixth less elapsed time.
+    With a single view of words, two threads contend for the GIL: they take a fifth more CPU time and save a sixth of
+    the elapsed time.
     """
     return map if len(views) == 1 and views[0].kind == "word" else ahead

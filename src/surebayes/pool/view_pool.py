@@ -1,4 +1,4 @@
-"""ViewPool: a pool of Naive Bayes experts on several views of a document. Raw documents in, scores out."""
+"""The estimator `ViewPool`: a pool of Naive Bayes experts on several views of raw documents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ IntArray = npt.NDArray[np.int64]
 Documents = Iterable[str | bytes]
 
 _CHUNK = 2048  # documents scored at a time
-_CHUNK_ONLINE = 256  # documents tokenized at a time
+_CHUNK_ONLINE = 256  # documents tokenized at a time by `partial_fit`
 
 
 class ViewPool(ClassifierMixin, BaseEstimator):
@@ -48,17 +48,17 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     views : "mail", "text" or list of (name, vectorizer, classifier), default="mail"
-        "mail": raw messages (bytes, or str with the source). "text": plain text. The vectorizers and classifiers of a
-        list follow scikit-learn's conventions; equal vectorizers run once.
+        "mail" for raw messages (bytes, or str with the source), "text" for plain text. The vectorizers and classifiers
+        of a list follow scikit-learn's conventions; equal vectorizers run once.
     weights : {"auto", "reliability", "stack", "equal"}, default="auto"
-        How experts are weighted on held-out training documents: by the AUC_0.1 of each, by a logistic model with
-        non-negative weights, or equally. "auto" is the best for the documents: "stack" for "text", "reliability" for
-        "mail" and custom views.
+        The method that weights the experts on held-out training documents: by the AUC_0.1 of each, by a logistic model
+        with non-negative weights, or equally. "auto" selects "stack" for "text", and "reliability" for "mail" and
+        custom views.
     n_features : int, default=2**22
-        Hashed columns of each view of "mail" and "text". Only columns in use take memory.
+        The number of hashed columns of each view of "mail" and "text". Only columns in use take memory.
     n_jobs : int, default=None
-        Maximum threads for reading, tokenizing, counting and fitting; None or -1 for the number of processors. The
-        result doesn't depend on it.
+        The maximum number of threads for reading, tokenizing, counting and fitting; None or -1 for the number of
+        processors. The result doesn't depend on it.
     verbose : bool, default=False
         Whether `fit` shows a progress bar on stderr.
 
@@ -76,8 +76,8 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         The center c and the bound t of each expert's raw scores: a score s counts as z / (1 + |z| / t) with z = s - c,
         or as s itself if t is 0.
     coverage_ : ndarray of shape (n_contrasts, n_experts, 2)
-        The share of known terms that is usual in each expert's view (0: doesn't count), and the expert's portion of the
-        score: see docs/decisions/influence-of-views.md.
+        The usual share of known terms in each expert's view (0 if the share has no influence), and the expert's portion
+        of the score: see docs/decisions/influence-of-views.md.
 
     Notes
     -----
@@ -87,10 +87,10 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     the experts by their scores on all documents. So without `order`, the order of the documents has no effect, and
     copies stay together.
     The reliability of "mail" experts, which all score in log-odds, is (1 / (1 - AUC_0.1 + .005))^2, on scores bounded
-    at the median of their spreads: no expert, however certain, contributes more. A linear machine on words and word
-    pairs complements that pool, bounded at two of its spreads; both are divided by their spreads, and weighted by the
-    same measure of their own. For custom classifiers, which score in different units, it is (1 / (1 - AUC_0.1 +
-    .002))^2, on scores divided by their spread.
+    at the median of their spreads, so that no single expert contributes more. A linear machine on words and word pairs
+    complements that pool, and is bounded at two of its spreads; pool and machine are divided by their spreads and
+    weighted by their reliabilities. For custom classifiers, which score in different units, the reliability is
+    (1 / (1 - AUC_0.1 + .002))^2, on scores divided by their spread.
 
     `partial_fit` scores each document before learning it and adjusts the weights; `forget` leaves the weights
     unchanged. The experts' sums are exact: learning and forgetting a document restores them. Second stages, and the
@@ -152,8 +152,8 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         order : array-like of shape (n_samples,), default=None
             The time of each document. The experts are then weighted on the latest documents.
         sample_weight : array-like of shape (n_samples,), default=None
-            Multiplicity of each document: integers of at least 0. A document with weight k counts as k copies; 0
-            excludes it. Other weights are rejected, because documents are counted: multiply them by a common factor and
+            The multiplicity of each document: integers of at least 0. A document with weight k counts as k copies; 0
+            excludes it. The pool counts documents, so it rejects other weights: multiply them by a common factor and
             round, or sample documents with these probabilities.
 
         Returns
@@ -169,7 +169,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             documents, labels, times = [documents[i] for i in counted], labels[counted], times[counted]
             order = None if order is None else np.asarray(order)[counted]
             if len(np.unique(labels)) < len(self.classes_):
-                raise ValueError("sample_weight leaves a class without documents.")
+                raise ValueError("sample_weight leaves a class without documents. Give each class a positive weight.")
         reader = self.views if isinstance(self.views, str) else None
         in_turns = isinstance(engine, Engine) and engine.is_held_out_in_turns
         if order is not None:
@@ -181,7 +181,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             apart = distinct(digest, labels, times)
             deciding = digest[apart.first] if reader == "mail" else None
             held_out = turns(labels[apart.first], apart.times, in_turns, None, deciding)
-            if isinstance(engine, Engine):  # copies are read once, and the order has no effect
+            if isinstance(engine, Engine):  # read copies once, and make the result independent of the order
                 documents = [documents[i] for i in apart.first]
                 labels, digest = labels[apart.first], digest[apart.first]
                 times = None if (apart.times == 1).all() else apart.times
@@ -199,7 +199,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     def partial_fit(
         self, X: Documents, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Score, then adjust the weights, then learn: document by document.
+        """Learn documents one by one: score each, adjust the weights, then add it to the counts.
 
         Parameters
         ----------
@@ -210,8 +210,8 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         classes : array-like, default=None
             All classes that will ever occur, at the first call; by default those of y.
         sample_weight : array-like of shape (n_samples,), default=None
-            Multiplicity of each document, as in `fit`. The pool's weights move one step per document regardless of it:
-            more copies would be scored by a pool that knows the document.
+            The multiplicity of each document, as in `fit`. The pool's weights move only one step per document, because
+            further copies would be scored by a pool that has learnt the document.
 
         Returns
         -------
@@ -264,11 +264,12 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         return self
 
     def novelty(self, X: Documents) -> FloatArray:
-        """Return how unlike anything learnt documents are, as p-values.
+        """Return p-values that are small for documents unlike the learnt ones.
 
-        The p-value of a document is about the share of known documents that have as many terms unknown to all of the
-        rest, or more: words, and of mail also bytes of the source. For documents from the source of the held-out
-        documents it is at most a with probability a or less.
+        The p-value of a document is approximately the share of known documents with at least as many unknown terms,
+        where the terms of a known document are unknown if they occur in no other. Terms are words and, for mail, also
+        bytes of the source. For documents from the same source as the held-out documents, the p-value is at most a with
+        probability a or less.
 
         Parameters
         ----------
@@ -282,7 +283,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "weights_")
         if isinstance(self._engine, GivenEngine):
-            raise ValueError("novelty looks up the terms of views='mail' or 'text'; this pool has views of your own.")
+            raise ValueError("novelty needs a pool with views='mail' or views='text'. This pool has custom views.")
         rows = self._cut(documents := _documents(X))
         found = [self._engine.novelty(rows, d) for d in range(len(documents))]
         return np.array([np.nan if novelty is None else novelty.p for novelty in found], np.float64)
@@ -308,7 +309,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         known = np.unique(truth) if classes is None else np.unique(classes)
         if len(known) < 2:
             raise ValueError(
-                f"ViewPool needs at least two classes. Got {known.tolist()}; at the first partial_fit pass `classes`."
+                f"ViewPool needs at least two classes. Got {known.tolist()}. Pass `classes` to the first partial_fit."
             )
         self.__dict__.pop("weights_", None)  # unfitted until `fit` succeeds
         self.classes_ = known
@@ -338,7 +339,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
 
     def _more(self, X: Documents, y: ArrayLike, classes: ArrayLike | None) -> tuple[list[Any], IntArray]:
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes={classes!r} differs from the first call: {self.classes_.tolist()}.")
+            raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}. Got {classes!r}.")
         documents, truth = _documents(X), _labels(y)
         _check_lengths(documents, truth)
         return documents, self._codes(truth)
@@ -348,7 +349,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         unknown = self.classes_[codes] != y
         if unknown.any():
             raise ValueError(
-                f"y holds the unknown label {y[unknown].tolist()[0]!r}; known classes are {self.classes_.tolist()}."
+                f"y has the unknown label {y[unknown].tolist()[0]!r}. The pool's classes are {self.classes_.tolist()}."
             )
         return codes.astype(np.int64)
 
@@ -361,7 +362,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         if when.dtype.kind == "f" and np.isnan(when).any():
             raise ValueError(f"order must not contain NaN. Got NaN in {int(np.isnan(when).sum())} of {n}.")
         cut = np.sort(when)[n - max(int(HELD_OUT * n), 1)]
-        latest = when >= cut  # equal times stay together
+        latest = when >= cut  # documents with equal times stay together
         missing = set(np.unique(labels)) - set(np.unique(labels[~latest]))
         return np.zeros(n, bool) if missing else latest
 
@@ -442,14 +443,14 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     # ---- explaining
 
     def explain(self, X: Documents, top: int | None = None) -> list[Any]:
-        """Decompose each score by view, and each view by term or character.
+        """Decompose each score into contributions of views, and of their terms or characters.
 
         Parameters
         ----------
         X : sequence of str or bytes
             Documents.
         top : int, default=None
-            Keep only the strongest terms of each view; the remaining contributions are in its `rest`.
+            The number of strongest terms to keep for each view; the other contributions are added up in its `rest`.
 
         Returns
         -------

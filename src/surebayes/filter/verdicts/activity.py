@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from surebayes.guarantees.drift import DriftMonitor
 
 FALSE_ALARM = 0.01
-"""The probability that `drift` ever calls a valid promise broken."""
+"""Maximum probability that `drift` ever reports a valid promise as broken."""
 MOST_TRUTHS = 20_000
 """Maximum number of corrected verdicts, the latest, that `drift` examines."""
 _POINTS = 200
@@ -30,7 +30,7 @@ def by_day(database: Database | None, lessons: Iterable[tuple[float, str]], days
     database : Database or None
         The remembered verdicts.
     lessons : iterable of (float, str)
-        Time and class of each ("forget" for an undone one).
+        The time and class of each lesson; "forget" for an undone one.
     days : int
         Number of days, up to today.
     now : float
@@ -64,9 +64,9 @@ def by_hour(database: Database | None, hours: int, now: float) -> dict[str, Any]
 
 
 def _counts(database: Database, start: float, step: float, most: int) -> list[tuple[int, str, int]]:
-    """Count verdicts by interval and label from the index (label, time) alone: no row is read.
+    """Count verdicts by interval and label, reading only the index (label, time).
 
-    Documents that were judged only because their label arrived are few; they are subtracted.
+    The few documents that were judged only because their label arrived are then subtracted.
     """
     counted: dict[tuple[int, str], int] = {}
     end, label = start + step * most, ""
@@ -83,7 +83,7 @@ def _counts(database: Database, start: float, step: float, most: int) -> list[tu
 
 
 class _Promise(NamedTuple):
-    """A promised rate of false alarms for a class, among documents of the first class, since a time."""
+    """A promised rate of false alarms among documents of the first class, and its start."""
 
     positive: Any
     rate: float
@@ -92,9 +92,9 @@ class _Promise(NamedTuple):
 
 
 class DriftWatch:
-    """Corrected verdicts counted against a promise on false alarms, each once, however often it is queried.
+    """A count of labelled verdicts against a promise on false alarms, kept between queries.
 
-    A withdrawn label or a new promise restarts the count.
+    Each verdict counts once. A cleared label or a new promise restarts the count.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class DriftWatch:
         self._last = -inf
 
     def drift(self, database: Database, certificate: Certificate, first: str, since: float) -> dict[str, Any]:
-        """Return the evidence against the promise from verdicts since then; see `Filter.drift`."""
+        """Return the evidence against the promise from verdicts since a time; see `Filter.drift`."""
         from surebayes.guarantees.drift import DriftMonitor
 
         with self._lock:
@@ -119,7 +119,7 @@ class DriftWatch:
             return self._report(self._monitor)
 
     def _has_changed(self, database: Database, about: _Promise) -> bool:
-        """Whether the counted verdicts differ from the remembered ones, or are more than needed."""
+        """Return whether the remembered verdicts no longer agree with the count, or the count has too many."""
         query = (
             f"SELECT count(*), coalesce(sum(flagged AND label = ?), 0) FROM verdicts WHERE {_LABELLED} AND told <= ?"
         )
@@ -127,7 +127,7 @@ class DriftWatch:
         return tuple(now) != self._counted or len(self._alarms) > 2 * MOST_TRUTHS
 
     def _count_new(self, database: Database, monitor: DriftMonitor, about: _Promise) -> None:
-        """Count the labels that are new since the last call."""
+        """Count the labels recorded since the last call."""
         threshold = monitor.certificate.threshold
         query = f"SELECT flagged AND label = ?, told FROM verdicts WHERE {_LABELLED} AND told > ? ORDER BY told DESC"
         rows = database.rows(query, (about.positive, about.first, about.since, about.since, self._last))

@@ -1,8 +1,8 @@
-"""The file of remembered verdicts: SQLite in the filter's folder, shared by its processes; without numpy.
+"""The SQLite file of remembered verdicts in the filter's folder, which its processes share.
 
-It has a write-ahead log and two kinds of commit: a potential alarm is flushed to disk before the answer (``FULL``);
-verdicts that can only pay back are left to the system (``NORMAL``). Every write transaction locks the file at its
-start, so no two processes spend the same alarm.
+It has a write-ahead log and two kinds of commit: a potential alarm is flushed to disk before the answer (``FULL``); the
+system flushes verdicts that can only pay back (``NORMAL``). Every write transaction locks the file at its start, so no
+two processes spend the same alarm. The module doesn't import numpy.
 """
 
 import os
@@ -19,7 +19,7 @@ VERSION = 1
 LABELLED_AT = "told"
 """The column with the arrival time of a correct label."""
 LOG_PAGES = 200
-"""Pages of the log after which it is moved into the main file, because every opening process reads the whole log."""
+"""Pages of the log at which it is checkpointed into the main file; every opening process reads the whole log."""
 _TIMEOUT, _MOMENT = 20.0, 0.5
 
 _SCHEMA = """
@@ -63,7 +63,7 @@ CREATE TABLE IF NOT EXISTS alarms (
     known INTEGER NOT NULL, PRIMARY KEY (fingerprint, person, label)
 ) WITHOUT ROWID
 """
-"""Alarms that outlive their verdicts: created on first use in a filter of an earlier release."""
+"""The table of alarms whose verdicts were deleted; created at its first use."""
 EXCHANGE = """
 CREATE TABLE changed (id INTEGER PRIMARY KEY, counted TEXT NOT NULL, sending INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE changes (
@@ -72,10 +72,10 @@ CREATE TABLE changes (
 );
 CREATE TABLE common (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
-"""Of a memory that several hosts share: verdicts that the other hosts don't have yet, with what was counted for them
-before; changes of budgets and counts since; and the budgets and counts of all hosts without these changes."""
+"""The tables of a memory that several hosts share: unsent verdicts, with the budgets that had counted them before;
+unsent changes of budgets and counts; and the budgets and counts of all hosts without these changes."""
 HOSTS = 1024
-"""Numbers of verdicts are distinct modulo this on different hosts."""
+"""Maximum number of hosts: verdict numbers of different hosts differ modulo this number."""
 _STRANGE = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')"
 
 
@@ -87,7 +87,7 @@ class Database:
     folder : str
         The filter's folder.
     create : bool
-        Create the file if missing.
+        Whether to create a missing file.
     """
 
     def __init__(self, folder: str, create: bool = False) -> None:
@@ -150,7 +150,7 @@ class Database:
         return self._is_exchanged
 
     def number(self) -> "int | None":
-        """Return the number of the next verdict; None if SQLite chooses it. It is higher than all numbers here."""
+        """Return the number of the next verdict, higher than all numbers in the file; None if SQLite chooses it."""
         if not self.is_exchanged:
             return None
         slot, last = self.rows(
@@ -169,9 +169,9 @@ class Database:
             )
 
     def note(self, kind: str, label: str, *value: "Any") -> None:
-        """Note a change of a budget or of counts for the other hosts; call it in a transaction.
+        """Record a change of a budget or of counts for the other hosts; call it in a transaction.
 
-        If `about` is set, it is the verdict and the place that the change counts for.
+        If `about` is set, it is the verdict and the place for which the change counts.
         """
         if self.is_exchanged:
             import json
@@ -213,7 +213,7 @@ class Database:
 
         with errors_named(self.path):
             raise error
-        raise AssertionError  # the context above raises
+        raise AssertionError  # never reached: leaving the context raises
 
     def copy_to(self, path: str) -> None:
         """Write a consistent copy while other processes read and write."""
@@ -230,7 +230,7 @@ class Database:
         return int((pages - free) * size)
 
     def settle(self) -> None:
-        """Checkpoint the log, as far as readers allow: deleted content is then gone from both files."""
+        """Checkpoint the log, as far as readers allow, to remove deleted content from both files."""
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def problems(self) -> "list[str]":
@@ -285,7 +285,7 @@ def _connected(path: str) -> "sqlite3.Connection":
 
 
 def _make(folder: str, path: str) -> None:
-    """Create the file under a temporary name, then rename it, unless another process was faster."""
+    """Create the file under a temporary name and rename it, unless another process has created it."""
     from contextlib import suppress
 
     from surebayes.persist.folder import adopt_named, flush_folder, locked

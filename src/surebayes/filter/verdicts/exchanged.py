@@ -1,9 +1,9 @@
-"""Verdicts, budgets and counts that several hosts share: what one host sends, and takes in from the other hosts.
+"""Verdicts, budgets and counts that several hosts share: the part of an exchange in a host's own file.
 
-A host records verdicts and correct labels in its own file at once, as without other hosts. It also marks the changed
-verdicts, and notes the changes of budgets and counts. Both are sent in batches. The state that all hosts have in common
-is kept next to them: the budgets and counts in force here are that state and the own changes that aren't sent yet. A
-label that two hosts counted for one document counts once: the host that sends later drops its change.
+A host records verdicts and correct labels in its own file at once, like a host that shares nothing. It also marks the
+changed verdicts, records the changes of budgets and counts, and sends both in batches. The file also contains the
+common state of all hosts: the budgets and counts in force on this host are the common state plus its unsent changes. A
+label that two hosts counted for the same document counts once: the host that sends later drops its change.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from surebayes.filter.verdicts.memory import Memory
 
 TOGETHER = 500
-"""Verdicts that are sent at once."""
+"""Maximum number of verdicts sent in one batch."""
 _TRIM_EVERY = 64
 _STEP = 50
-"""Verdicts that are taken in by one transaction: a verdict of this host doesn't wait for more."""
+"""Maximum number of received verdicts stored in one transaction, to limit the wait of this host's own verdicts."""
 _STATE = ("place", "rate", "burst", "debt_units", "alarms", "negatives", "told", "presumed", "scored")
 _COLUMNS = ("place", "rate", "burst", "debt", "alarms", "negatives", "told", "presumed", "scored")
 
 
 class Shown(NamedTuple):
-    """A verdict as it is sent: the columns of its row, and the verdicts of other filters."""
+    """A verdict in an exchange: the columns of its row, and the verdicts of other filters."""
 
     id: int
     fingerprint: str
@@ -62,7 +62,7 @@ class Shown(NamedTuple):
 
     @classmethod
     def from_text(cls, text: str) -> Shown:
-        """Return a verdict from the JSON of another host; BadModel if it isn't one."""
+        """Parse a verdict from the JSON of another host; BadModel if it is invalid."""
         try:
             shown = cls(*json.loads(text))
             theirs = [tuple(each) for each in shown.theirs]
@@ -88,18 +88,18 @@ _ROW = ", ".join(Shown._fields[:-1])
 
 
 class Change(NamedTuple):
-    """A change of a budget or of counts that the other hosts don't have yet.
+    """A change of a budget or of counts that wasn't sent to the other hosts yet.
 
     Attributes
     ----------
     number : int
-        Its number on this host.
+        The change's number on this host.
     kind, label : str
         The kind of change, and the class.
     value : list
-        By how much.
+        The arguments of the change, by kind.
     row, place : int or None
-        The verdict, and the budget (or audit) that it was counted for.
+        The verdict that caused the change, and the place of the budget, or of the audit, that counted it.
     """
 
     number: int
@@ -114,9 +114,9 @@ class Change(NamedTuple):
 
 
 def begin(memory: Memory, slot: int, is_first: bool) -> None:
-    """Share a memory from now on; `is_first` if no other host has shared one. All it knows waits to be sent.
+    """Begin to share a memory, and queue its whole content for sending.
 
-    Where other hosts have budgets, debts and counts add up.
+    `is_first` means that no other host has shared a memory yet. Otherwise, the debts and counts of budgets add up.
     """
     database = memory.database
     with memory.lock, database.writing():
@@ -146,9 +146,9 @@ def begin(memory: Memory, slot: int, is_first: bool) -> None:
 
 
 def _renumber(database: Database, slot: int) -> None:
-    """Give the verdicts numbers that no other host has; what refers to the old ones is made again, or expires soon."""
+    """Give the verdicts numbers that no other host uses; drop old reports and the index, which is built again."""
     database.run("PRAGMA defer_foreign_keys=ON")
-    for table in ("verdicts", "contents", "theirs"):  # first below 0, where no number is taken
+    for table in ("verdicts", "contents", "theirs"):  # negative numbers first, to avoid collisions
         database.run(f"UPDATE {table} SET id = -(id * {HOSTS} + ?)", (slot,))
         database.run(f"UPDATE {table} SET id = -id")
     last = database.rows("SELECT coalesce(max(id), 0) FROM verdicts")[0][0]
@@ -159,7 +159,7 @@ def _renumber(database: Database, slot: int) -> None:
 
 
 def end(memory: Memory) -> None:
-    """Share a memory no longer."""
+    """Stop sharing a memory."""
     with memory.lock, memory.database.writing():
         _drop_tables(memory.database)
 
@@ -175,11 +175,11 @@ def fact(database: Database, name: str) -> int:
     return int(database.rows("SELECT value FROM facts WHERE name = ?", (name,))[0][0])
 
 
-# ---------------------------------------------------------------------- what is sent
+# ---------------------------------------------------------------------- sending
 
 
 def waits(database: Database) -> bool:
-    """Whether anything waits to be sent."""
+    """Return whether anything waits to be sent."""
     return bool(database.rows("SELECT EXISTS (SELECT 1 FROM changed) OR EXISTS (SELECT 1 FROM changes)")[0][0])
 
 
@@ -194,7 +194,7 @@ def waiting(database: Database) -> int:
 
 
 def changes(database: Database) -> list[Change]:
-    """Return the changes that wait to be sent, in their order."""
+    """Return the changes that wait to be sent, in order."""
     rows = database.rows("SELECT number, kind, label, value, row, place FROM changes ORDER BY number")
     return [Change(number, kind, label, json.loads(value), *rest) for number, kind, label, value, *rest in rows]
 
@@ -213,7 +213,10 @@ def changes_and_scores(database: Database) -> tuple[list[Change], dict[str, list
 
 
 def take_verdicts(database: Database) -> list[tuple[Shown, bytes | None]]:
-    """Return some verdicts that wait to be sent, with their contents; `sent` or the next call follows."""
+    """Return a batch of verdicts that wait to be sent, with their contents.
+
+    They wait until `sent` records their arrival; the next call includes the batch again.
+    """
     with database.writing(flush=False):
         database.run("UPDATE changed SET sending = 0 WHERE sending")
         database.run("UPDATE changed SET sending = 1 WHERE id IN (SELECT id FROM changed LIMIT ?)", (TOGETHER,))
@@ -247,12 +250,12 @@ def sent(database: Database, change: int, last: int, state: Mapping[str, str | N
 
 
 def is_counted(database: Database, last: int) -> None:
-    """Delete changes that have arrived, though the answer was lost."""
+    """Delete changes that have arrived, although the confirmation was lost."""
     if database.rows("SELECT 1 FROM changes WHERE number <= ? LIMIT 1", (last,)):
         with database.writing():
             database.run("DELETE FROM changes WHERE number <= ?", (last,))
     counted = database.rows("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'changes'")[0][0]
-    if counted < last:  # the file was restored from an older copy: its numbers continue
+    if counted < last:  # the file was restored from an older copy: continue after the numbers already used
         with database.writing():
             database.run("DELETE FROM sqlite_sequence WHERE name = 'changes'")
             database.run("INSERT INTO sqlite_sequence VALUES ('changes', ?)", (last,))
@@ -267,7 +270,7 @@ def budget_name(label: str) -> str:
 
 
 def common(database: Database, kind: str) -> dict[str, Any]:
-    """Return a kind of the common state, "budget" or "audit": without the own changes that aren't sent yet."""
+    """Return the entries of a kind, "budget" or "audit", in the common state, without this host's unsent changes."""
     ends = f'["{kind}"', f'["{kind}#'
     rows = database.rows("SELECT name, value FROM common WHERE name >= ? AND name < ?", ends)
     return {name: json.loads(value) for name, value in rows}
@@ -317,7 +320,7 @@ def changed_budget(state: dict[str, Any] | None, change: Change) -> dict[str, An
 
 
 def ledger_row(state: dict[str, Any] | None, before: dict[str, Any] | None, change: Change, now: float) -> list[Any]:
-    """Return the row of the ledger for a change; [] for one that has none."""
+    """Return the row of the ledger for a change; [] for a change without one."""
     kinds = {"terms": "terms", "presumed": "presumed", "end": "ended"}
     is_alarm = change.kind == "known" and bool(change.value[0])
     kind = kinds.get(change.kind) or ("alarm" if is_alarm else "paid" if change.kind == "known" else "")
@@ -331,7 +334,7 @@ def ledger_row(state: dict[str, Any] | None, before: dict[str, Any] | None, chan
 
 
 def settle(database: Database, names: Iterable[str]) -> None:
-    """Put budgets and some counts in force: the common state, then the own changes. Call it in a transaction."""
+    """Apply the common state and then this host's unsent changes to budgets and named counts, in a transaction."""
     own = changes(database)
     _settle_budgets(database, own)
     named = {*names, *map(_audit_of, own)}
@@ -374,7 +377,7 @@ def audit_name(truth: str, given: str, person: str) -> str:
 
 
 def _audit_of(change: Change) -> str:
-    """Return the name of the count that a change adds to; "" for another change."""
+    """Return the name of the count that a change increases; "" for other kinds of changes."""
     return audit_name(*change.value[:3]) if change.kind == "audit" else ""
 
 
@@ -397,7 +400,7 @@ def _settle_audit(database: Database, name: str, own: Iterable[Change]) -> None:
         audits.add(database, *key, *wanted)
 
 
-# ---------------------------------------------------------------------- what is taken in
+# ---------------------------------------------------------------------- receiving
 
 
 def take_in(
@@ -409,23 +412,23 @@ def take_in(
     notices: Sequence[tuple[int, str, Any]],
     people: Iterable[str] = (),
 ) -> None:
-    """Take in what other hosts have sent, up to an exchange.
+    """Store the verdicts and changes of other hosts, up to an exchange.
 
     Parameters
     ----------
     memory : Memory
         The memory.
     since, change : int
-        The numbers of the last exchange before, and of the last one now. Nothing is counted if another thread was
-        faster.
+        The numbers of the last exchange before the call and after it. Nothing is counted if another thread has stored
+        the exchange already.
     verdicts : sequence of (Shown, bytes or None)
-        Changed verdicts, with contents.
+        The changed verdicts, with their contents.
     state : mapping
-        Changed entries of the common state; None for removed ones.
+        The changed entries of the common state; None for a removed entry.
     notices : sequence of (int, str, value)
-        Number of the exchange, kind and value of each notice.
+        The exchange number, kind and value of each notice.
     people : iterable of str
-        Recipients who are erased from the counts.
+        The recipients to erase from the counts.
     """
     database = memory.database
     touched = {*state, *map(_audit_of, changes(database))}
@@ -454,13 +457,13 @@ def take_in(
 
 
 def erased(database: Database, change: int) -> None:
-    """Record that erasures up to an exchange are done here."""
+    """Record that this host has applied all erasures up to an exchange."""
     with database.writing():
         database.run("UPDATE facts SET value = ? WHERE name = 'erased'", (change,))
 
 
 def _put_scores(database: Database, own: Iterable[Change], kind: str, label: str, *value: Any) -> None:
-    """Add the scores of other hosts, unless this host has replaced all since; own ones come after them."""
+    """Add the scores of other hosts before this host's unsent ones, unless this host has replaced all scores since."""
     own = [change for change in own if change.label == label]
     if any(change.kind in ("scores", "end") for change in own):
         return
@@ -483,7 +486,7 @@ def _put_scores(database: Database, own: Iterable[Change], kind: str, label: str
 
 
 def _put_verdict(database: Database, theirs: Shown, content: bytes | None) -> None:
-    """Store the verdict of another host, merged with the one of this host that isn't sent yet."""
+    """Store a verdict of another host, merged with this host's unsent verdict on the document."""
     query = f"SELECT {_ROW} FROM verdicts WHERE fingerprint = ? AND person = ?"
     found = database.rows(query, (theirs.fingerprint, theirs.person))
     ours = _shown(database, found[0]) if found else None
@@ -498,7 +501,7 @@ def _put_verdict(database: Database, theirs: Shown, content: bytes | None) -> No
         database.run("DELETE FROM verdicts WHERE id = ?", (ours.id,))
         database.run("UPDATE changed SET id = ? WHERE id = ?", (theirs.id, ours.id))
         database.run("UPDATE changes SET row = ? WHERE row = ?", (theirs.id, ours.id))
-    elif database.has_alarms:  # the alarm is in the verdict again
+    elif database.has_alarms:  # the verdict contains the alarm again
         database.run("DELETE FROM alarms WHERE fingerprint = ? AND person = ? AND label = ?",
                      (theirs.fingerprint, theirs.person, theirs.label))  # fmt: skip
     places = ", ".join("?" * (len(Shown._fields) - 1))
@@ -513,7 +516,7 @@ def _put_verdict(database: Database, theirs: Shown, content: bytes | None) -> No
 
 
 def merged(theirs: Shown, ours: Shown) -> Shown:
-    """Return the knowledge of two hosts about a document: a potential alarm stays one, and the latest label holds.
+    """Merge two hosts' verdicts on a document: a potential alarm remains one, and the latest label counts.
 
     Examples
     --------
@@ -537,7 +540,7 @@ def merged(theirs: Shown, ours: Shown) -> Shown:
 
 
 def _count_once(database: Database, theirs: Shown, ours: Shown, both: Shown, before: str) -> None:
-    """Drop own changes that another host has sent for the same document."""
+    """Drop this host's changes if another host has sent the same changes for the document."""
     known = {int(place) for place in theirs.counted.split()}
     own = {int(place) for place in ours.counted.split()}
     new = known - {int(place) for place in before.split()}
@@ -555,7 +558,7 @@ def _count_once(database: Database, theirs: Shown, ours: Shown, both: Shown, bef
 
 
 def _count_alarm(database: Database, theirs: Shown, ours: Shown, both: Shown) -> None:
-    """Count a false alarm that no host could see: one had flagged the document, and another learnt its label."""
+    """Count a false alarm that neither host has counted: one flagged the document, and the other has its label."""
     labelled, flagged = (ours if ours.truth else theirs), (theirs if theirs.flagged else ours)
     force = budgets.in_force(database)
     if both.truth and both.flagged and not labelled.flagged and both.label in force and both.truth != both.label:

@@ -103,7 +103,7 @@ _NO_DETAILS = VerdictDetails()
 
 
 def is_there(folder: str) -> bool:
-    """Return whether a folder has remembered verdicts."""
+    """Return whether a folder has a file of remembered verdicts."""
     return os.path.exists(os.path.join(folder, NAME))
 
 
@@ -185,7 +185,7 @@ class Memory:
                         for verdict in waiting:
                             self._remember(*verdict)
             except (OSError, StoreError):
-                pass  # verdicts are unaffected; at worst, a good document pays nothing back
+                pass  # no verdict changes; at worst, a good document pays nothing back
 
     def _flush_late(self) -> None:
         with self.lock:
@@ -220,7 +220,7 @@ class Memory:
     ) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
         """Judge by the thresholds in force, and record the verdict before returning it.
 
-        `beside` has additional budgets, such as those of the site; the stricter budget of each class holds.
+        `beside` has additional budgets, such as the site's; of two budgets of a class, the stricter applies.
         """
         with self.lock:
             return self._answer(model, scores, fingerprint, about or _NO_DETAILS, beside or {})
@@ -254,7 +254,7 @@ class Memory:
     def queue_verdict(
         self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: VerdictDetails
     ) -> None:
-        """Record a verdict that another memory decided, by the stricter of two budgets."""
+        """Record a verdict that was decided with another memory, by the stricter of two budgets."""
         with self.lock:
             force, now = in_force(self.database), time.time()
             if decision[0] in force:
@@ -278,7 +278,7 @@ class Memory:
         self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: VerdictDetails,
         now: float, force: "dict[str, InForce]", times: int = 1,
     ) -> int:  # fmt: skip
-        """Insert or update a verdict. A potential alarm remains one, regardless of later verdicts on the document."""
+        """Insert or update a verdict; a potential alarm remains one after later verdicts on the document."""
         label, score, threshold, _ = decision
         flagged = int(label in force if force else model.flags(label))
         by_class = " ".join([repr(float(value)) for value in scores])
@@ -328,7 +328,7 @@ class Memory:
         _alarms.trim(self.database, facts["keep_bytes"])
         of_alarms = _alarms.bytes_taken(self.database)
         taken, allowed = self.database.bytes_taken() - of_alarms, facts["keep_bytes"] - of_alarms
-        if taken > allowed:  # the same share of rows as of bytes, with a margin
+        if taken > allowed:  # delete the same share of rows as of bytes, with a margin
             beyond = max(beyond, int(known * (1 - 0.95 * allowed / taken)))
         if beyond > 0:
             oldest = "SELECT id FROM verdicts ORDER BY truth IS NULL AND flagged, time LIMIT ?"
@@ -337,7 +337,7 @@ class Memory:
                 self._drop(f"id IN ({','.join(rows[start : start + _AT_ONCE])})")
 
     def _drop(self, which: str, values: "tuple[Any, ...]" = (), with_person: bool = True) -> int:
-        """Delete verdicts, keep the fingerprints of alarms; return the number deleted."""
+        """Delete verdicts, and keep the fingerprints of alarms; return the number of deleted verdicts."""
         _alarms.keep(self.database, which, values, with_person)
         if self.database.rows("SELECT 1 FROM facts WHERE name = 'words_low'"):
             from surebayes.filter.verdicts import words
@@ -349,10 +349,10 @@ class Memory:
         self, person: "str | None" = None, fingerprints: "Sequence[str]" = (), message_ids: "Sequence[str]" = (),
         note: bool = True,
     ) -> int:  # fmt: skip
-        """Delete verdicts of a person, on documents, or both, with their details; return the number.
+        """Delete verdicts for a person, on documents, or both, with their details; return the number.
 
-        The fingerprint of a potential alarm stays, without the person: debt is not forgiven. The other hosts that share
-        the memory erase the same, unless `note` is False.
+        The fingerprint of a potential alarm stays without the person, so that it still counts in the debt. The other
+        hosts that share the memory erase the same verdicts, unless `note` is False.
         """
         from surebayes.mail.message import written_forms
 
@@ -369,7 +369,7 @@ class Memory:
                 if person is not None and not fingerprints and not message_ids:
                     from surebayes.filter.verdicts import reports
 
-                    if note:  # else the exchange does it
+                    if note:  # otherwise another host has asked for the erasure
                         _audits.make_anonymous(self.database, person)
                     reports.erase(self.database, person)
                 for which, values in wanted:
@@ -389,9 +389,9 @@ class Memory:
     # ---- correct labels
 
     def presume(self, now: "float | None" = None, for_all: bool = False) -> bool:
-        """Count documents without a complaint as good once they are due; return whether any were.
+        """Count due documents without a complaint as good; return whether there were any.
 
-        Of a memory that several hosts share, one host counts for all, with the lock of all hosts: `for_all`.
+        If several hosts share the memory, one host counts for all of them (`for_all`), and holds the lock of all hosts.
         """
         if self.database.is_exchanged and not for_all:
             return False
@@ -426,7 +426,7 @@ class Memory:
         return True
 
     def presumable(self) -> bool:
-        """Whether documents without a complaint are due to count as good."""
+        """Return whether any documents without a complaint are due to count as good."""
         days = self.facts()["presume_days"]
         query = "SELECT 1 FROM verdicts WHERE truth IS NULL AND flagged = 0 AND asked = 1 AND time <= ? LIMIT 1"
         return bool(days and self.database.rows(query, (time.time() - days * DAY,)))
@@ -445,17 +445,18 @@ class Memory:
         Parameters
         ----------
         fingerprint : str
-            The document.
+            The fingerprint of the document.
         truth : str
-            Its class.
+            The document's correct label.
         judged : (Model, scores), optional
-            Model and scores to judge it by first, if no verdict on it is remembered.
+            The model and scores to judge the document by first, if no verdict on it is remembered.
         lesson : Lesson, optional
             The source of the label.
         person : str, optional
-            Only the verdict for this person.
+            The recipient: only the verdict for this person is labelled.
         flush : bool
-            Whether it must be on disk; False, without a budget, waits for other writers only briefly.
+            Whether the label must be on disk; False waits for other writers only briefly, and is for memories without a
+            budget.
         """
         self.flush()
         with self.lock, self.database.writing(flush):
@@ -472,13 +473,13 @@ class Memory:
             return self._known(rows, alarms, fingerprint, truth, lesson)
 
     def content(self, number: int) -> "bytes | None":
-        """Return the stored content of a verdict's document; None if there is none."""
+        """Return the stored content of a verdict's document; None if it isn't stored."""
         with self.lock:
             rows = self.database.rows("SELECT content FROM contents WHERE id = ?", (number,))
         return rows[0][0] if rows else None
 
     def mark_learnt(self, number: int, truth: str, lesson: "Lesson", before: str) -> None:
-        """Record that a verdict's correct label was learnt, and the label learnt before ("" for none)."""
+        """Record that a verdict's correct label was learnt, and the label learnt before, "" if there was none."""
         with self.lock, self.database.writing():
             self.database.mark("id = ?", (number,))
             self.database.run(
@@ -488,7 +489,7 @@ class Memory:
             )
 
     def clear_label(self, number: int) -> "str | None":
-        """Clear a correct label; return the label that was learnt before it, None if nothing was learnt."""
+        """Clear a correct label; return the label learnt before it, or None if the label wasn't learnt."""
         with self.lock, self.database.writing():
             rows = self.database.rows("SELECT taught FROM verdicts WHERE id = ?", (number,))
             self.database.mark("id = ?", (number,))
@@ -509,9 +510,9 @@ class Memory:
         return CorrectionResult(alarm, documents)
 
     def _found(self, fingerprint: str, person: "str | None") -> "tuple[list[Any], list[Any]]":
-        """Return the verdicts on a document, and the alarms whose verdicts are gone.
+        """Return the verdicts on a document, and the alarms without a verdict, which the retention has deleted.
 
-        Those of a person; if there are none, those without a person.
+        With a person, return their verdicts, or the verdicts without a recipient if there are none.
         """
         rows, alarms = self._verdicts_on(fingerprint, person), _alarms.of(self.database, fingerprint, person)
         if person and not rows and not alarms:
@@ -527,9 +528,9 @@ class Memory:
     def _known(
         self, rows: "list[Any]", alarms: "list[Any]", fingerprint: str, truth: str, lesson: "Lesson | None"
     ) -> CorrectionResult:
-        """Count a correct label for the verdicts on a document, and for the alarms whose verdicts are gone.
+        """Count a correct label for the verdicts on a document, and for alarms without a verdict.
 
-        A document that was judged only because its label arrived may be an alarm, and never pays back.
+        A document that was judged only after its label arrived may be an alarm, but never pays back.
         """
         force, any_alarm, became_known = in_force(self.database), False, 0
         for row, label, flagged, scores, before, counted_before, asked, person in rows:

@@ -13,7 +13,7 @@ from surebayes.errors import BadInput
 MOST_CHARACTERS = 500
 """Longest query."""
 MOST_WORDS = 20
-"""Most parts of a query."""
+"""Maximum number of parts of a query."""
 STATES = ("unsure", "reviewed", "unreviewed", "wrong")
 """The values of ``is:`` besides the name of a class."""
 _PART = re.compile(r'(?P<empty>[A-Za-z]+):(?=\s|$)|(?:(?P<key>[A-Za-z]+):)?(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s"]+))')
@@ -23,14 +23,14 @@ _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "m": 30 * 24, "y": 365 * 24}
 
 @dataclass(frozen=True)
 class WantedText:
-    """A text that a field must contain, at the beginning of a word.
+    """A text that must begin a word of a field.
 
     Attributes
     ----------
     field : {"sender", "subject", ""}
-        The field; "" for either of them.
+        The field; "" for either.
     text : str
-        The text, in folded case.
+        The text, case-folded.
     """
 
     field: str
@@ -39,7 +39,7 @@ class WantedText:
 
 @dataclass(frozen=True)
 class Query:
-    """Conditions on remembered verdicts; all of them hold for each result.
+    """Conditions on remembered verdicts; a result meets all of them.
 
     Attributes
     ----------
@@ -52,9 +52,9 @@ class Query:
     unsure : bool
         Only unreviewed verdicts, those nearest to the threshold first.
     reviewed : bool or None
-        Only verdicts with a correct label, or without.
+        True for verdicts with a correct label only, False for verdicts without one only; None for both.
     wrong : bool
-        Only verdicts whose correct label is another one.
+        Only verdicts that differ from their correct label.
     start, end : float or None
         Time in seconds since 1970: at `start` or later, before `end`.
     """
@@ -80,16 +80,16 @@ def parse(text: str, classes: Sequence[str], now: datetime | None = None) -> Que
     ----------
     text : str
         Words separated by spaces: ``from:``, ``subject:``, ``is:``, ``person:``, ``since:``, ``until:`` and ``on:``
-        with a value, in double quotes if it has spaces; all remaining words are looked up in sender and subject.
+        with a value, in double quotes if it has spaces. All other words are looked up in sender and subject.
     classes : sequence of str
         The filter's classes, for ``is:``.
     now : datetime, optional
-        The time that ages such as ``7d`` are subtracted from.
+        The current time, for ages such as ``7d``.
 
     Raises
     ------
     BadInput
-        For a query that cannot be read, with the way to write it.
+        For an invalid query; the message has the right syntax.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def parse(text: str, classes: Sequence[str], now: datetime | None = None) -> Que
 
 @dataclass(frozen=True)
 class _QueryReader:
-    """Readers of single parts."""
+    """Parser of the parts of a query."""
 
     classes: tuple[str, ...]
     now: datetime
@@ -136,7 +136,7 @@ class _QueryReader:
         return _with_text(query, "", whole.replace('"', ""))
 
     def without_value(self, query: Query, key: str) -> Query:
-        """Read a word that ends with a colon: plain text, such as ``Re:``, unless it is one of ours."""
+        """Read a word that ends with a colon: plain text, such as ``Re:``, unless it is a search word."""
         if key.lower() in self._readers():
             raise BadInput(f"{key.lower()}: has no value. Write it without a space: {_EXAMPLES[key.lower()]}")
         return _with_text(query, "", key + ":")
