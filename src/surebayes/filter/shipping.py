@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import time
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from surebayes.errors import BadInput, BadModel, Busy, NotShipped, ReadOnlyFilter, StoreError, SurebayesError
@@ -19,6 +20,7 @@ from surebayes.filter.shipped.place import ShippedPlace, is_url
 from surebayes.filter.shipped.reader import ShippedReader
 from surebayes.filter.shipped.writer import PASS_LOCK, ShippedWriter, replaced
 from surebayes.filter.store.digest_file import digest_here
+from surebayes.filter.store.events import Event
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.journal_file import FOLLOWS, NAME, SHIPS, kind_of, name_of
 from surebayes.persist.folder import put
@@ -135,20 +137,33 @@ def ship(session: Session) -> dict[str, Any]:
     ships = marks.read_ships(session.path)
     if ships is None:
         raise BadInput(f"{session.path!r} is not shipped. Name a folder: surebayes ship -m {session.path} --to DIR.")
-    journal = Journal(session.path, write=False)
-    try:
-        writer = ShippedWriter(session.path, ships, journal.facts)
-        with writer.locked(PASS_LOCK):
-            with writer.locked():
-                before = writer.index().last
-                index = writer.ship(journal)
-            index = _tidy(session, writer, journal, index)
-    finally:
-        journal.close()
+    writer = _writer(session, ships)
+    with writer.locked(PASS_LOCK):
+        with _shipping(session, writer) as journal:
+            before = writer.index().last
+            index = writer.ship(journal)
+            erasures = journal.of_actions("erase")
+        index = _tidy(session, writer, index, erasures)
     size = sum(entry.size for entry in index.files)
     return {
         "to": ships.to, "rows": index.last - before, "last": index.last, "files": len(index.files), "bytes": size,
     }  # fmt: skip
+
+
+def _writer(session: Session, ships: marks.Ships) -> ShippedWriter:
+    with session.mutex:
+        return ShippedWriter(session.path, ships, session.open_journal().facts)
+
+
+@contextlib.contextmanager
+def _shipping(session: Session, writer: ShippedWriter) -> Iterator[Journal]:
+    """Hold the lock of the index, and lend the journal as it is since then: the index may have rows of just before."""
+    with writer.locked():
+        journal = Journal(session.path, write=False)
+        try:
+            yield journal
+        finally:
+            journal.close()
 
 
 def ship_of(opened: Filter) -> dict[str, Any]:
@@ -156,9 +171,9 @@ def ship_of(opened: Filter) -> dict[str, Any]:
     return ship(opened._session)
 
 
-def _tidy(session: Session, writer: ShippedWriter, journal: Journal, index: Index) -> Index:
+def _tidy(session: Session, writer: ShippedWriter, index: Index, erasures: Sequence[Event]) -> Index:
     """Merge small segments, write again what is missing or has erased content, renew the base, and remove the rest."""
-    dirty = {entry.file for entry in index.files if _is_dirty(entry, journal) or not writer.is_there(entry)}
+    dirty = {entry.file for entry in index.files if _is_dirty(entry, erasures) or not writer.is_there(entry)}
     grown = sum(entry.size for entry in index.segments)
     many = len(index.segments) > MANY
     if index.base is None or index.base.file in dirty or many or grown > max(index.base.size, LARGE):
@@ -166,12 +181,12 @@ def _tidy(session: Session, writer: ShippedWriter, journal: Journal, index: Inde
     else:
         for entry in index.segments:
             if entry.file in dirty:
-                with writer.locked():
+                with _shipping(session, writer) as journal:
                     index = writer.index()
                     if entry in index.segments:
                         index = writer.rewrite(journal, index, [entry])
     digest = _digest(session, index)  # before the lock: a lesson takes it while it holds the session
-    with writer.locked():
+    with _shipping(session, writer) as journal:
         index = writer.merge(journal, writer.index())
         if digest is not None:
             index = writer.publish(index._replace(digest=digest))
@@ -182,12 +197,9 @@ def _tidy(session: Session, writer: ShippedWriter, journal: Journal, index: Inde
     return index
 
 
-def _is_dirty(entry: ShippedFile, journal: Journal) -> bool:
+def _is_dirty(entry: ShippedFile, erasures: Sequence[Event]) -> bool:
     """Whether a file has the content of a message that was erased after it was written."""
-    return any(
-        entry.first <= (event.source or 0) <= entry.last and event.seq > entry.made
-        for event in journal.of_actions("erase")
-    )
+    return any(entry.first <= (event.source or 0) <= entry.last and event.seq > entry.made for event in erasures)
 
 
 def _renew_base(session: Session, writer: ShippedWriter) -> Index:
@@ -435,13 +447,9 @@ def ship_rows(session: Session) -> tuple[int, int]:
     ships = marks.read_ships(session.path)
     if ships is None:
         return 0, 0
-    journal = Journal(session.path, write=False)
-    try:
-        writer = ShippedWriter(session.path, ships, journal.facts)
-        with writer.locked():
-            return writer.ship(journal).last, journal.last()
-    finally:
-        journal.close()
+    writer = _writer(session, ships)
+    with _shipping(session, writer) as journal:
+        return writer.ship(journal).last, journal.last()
 
 
 def state_of(path: str) -> dict[str, Any]:

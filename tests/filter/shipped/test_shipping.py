@@ -172,7 +172,7 @@ def test_many_segments_are_merged_and_old_ones_pruned(source, to, copy, monkeypa
     pull(copy)
     assert state(copy) == state(source)
     monkeypatch.setattr(shipping, "LARGE", 1)
-    monkeypatch.setattr(shipping, "_is_dirty", lambda entry, journal: False)
+    monkeypatch.setattr(shipping, "_is_dirty", lambda entry, erasures: False)
     base = index_of(to).base
     while index_of(to).base == base:
         teach(source, *[(raw + b"\nmore" * 400 + str(i).encode(), label) for i, (raw, label) in enumerate(MAILS)])
@@ -214,6 +214,23 @@ def test_a_promoted_copy_learns_and_its_source_is_fenced(source, to, copy):
     assert index_of(to).epoch.number == 2
     shipping.start(str(copy.parent / "c"), str(to))
     assert state(copy.parent / "c") == state(copy)
+
+
+def test_rows_that_another_process_ships_just_before(source, to, copy, monkeypatch):
+    begin_sync(source, to)
+    locked = writer.ShippedWriter.locked
+
+    def late(self, *args):
+        monkeypatch.setattr(writer.ShippedWriter, "locked", locked)
+        teach(source, *MAILS[6:9])  # between the decision to ship and the lock
+        return locked(self, *args)
+
+    with sb.Filter.open(source) as opened:
+        for ship_again in (shipping.ship_rows, shipping.ship):
+            monkeypatch.setattr(writer.ShippedWriter, "locked", late)
+            ship_again(opened._session)
+    pull(copy)
+    assert state(copy) == state(source)
 
 
 def test_a_source_that_is_replaced_while_it_ships(source, to, copy, monkeypatch):

@@ -227,6 +227,9 @@ class ShippedWriter:
         first, last = wanted[0].first, wanted[-1].last
         prepared = self.prepare(journal, first - 1, last)
         new = [entry for _, entry in prepared]
+        if not new or (new[0].first, new[-1].last) != (first, last):
+            self.discard(prepared)
+            raise BadModel(f"The journal of {self.folder!r} has no rows {first:,} to {last:,}. Restore it from a copy.")
         before = [each for each in index.segments if each.last < first]
         after = [each for each in index.segments if each.first > last]
         names = {each.file for each in wanted} - {each.file for each in new}
