@@ -8,7 +8,7 @@ import pytest
 
 import surebayes as sb
 from postgres import Server, why_not
-from surebayes.errors import BadInput, Busy, JournalAway, NewerModel, QuotaReached
+from surebayes.errors import BadInput, Busy, JournalAway, JournalFull, NewerModel, QuotaReached
 from surebayes.filter import hosts
 from surebayes.filter.host_layers import SharedLayers
 from surebayes.filter.person_backup import back_up, backing_up, restore, restoring
@@ -353,6 +353,28 @@ def test_judging_goes_on_while_the_database_is_frozen(two, server):
         site.close()
 
 
+def test_a_server_lists_its_own_people_while_the_database_is_away(two, away):
+    import asyncio
+
+    from surebayes.server.options import Options
+    from surebayes.server.service import Service
+
+    a, b = two
+    lesson(a, "ann", RAW, "spam")
+    lesson(b, "bob", RAW, "spam")
+    service = Service(Options(model=b.site, users=b.users, remember=False))
+
+    def listed():
+        return [each["person"] for each in asyncio.run(service.people())["people"]]
+
+    try:
+        assert listed() == ["ann", "bob"]
+        away(True)
+        assert listed() == ["bob"]
+    finally:
+        service.close()
+
+
 # ---------------------------------------------------------------------- forgetting a person
 
 
@@ -603,7 +625,7 @@ def test_with_tables_of_an_earlier_release_layers_stay_on_their_host(tmp_path, u
     assert database.tables_version(database.connected(url)) == 3
 
 
-def test_newer_tables_a_replica_and_a_full_disk_refuse_with_a_sentence(two, server, url):
+def test_newer_tables_and_a_replica_refuse_with_a_sentence(two, server, url):
     a, b = two
     lesson(a, "ann", RAW, "spam")
     name = url.split("?")[0].rsplit("/", 1)[1]
@@ -626,6 +648,31 @@ def test_newer_tables_a_replica_and_a_full_disk_refuse_with_a_sentence(two, serv
         database.close_idle()
     a.shared.sync()
     assert (a.about("ann")["lessons"], a.about("eve")["lessons"]) == (2, 1)
+
+
+def test_a_full_disk_of_the_database_loses_nothing(two, server, url):
+    a, b = two
+    lesson(a, "ann", RAW, "spam")
+    name = url.split("?")[0].rsplit("/", 1)[1]
+    server.sql(
+        name,
+        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "RAISE EXCEPTION 'No space left on device' USING ERRCODE = 'disk_full'; END $$",
+        *[f"CREATE TRIGGER full_disk BEFORE INSERT ON surebayes.{table} EXECUTE FUNCTION full_disk()"
+          for table in ("events", "layers", "removals")],
+    )  # fmt: skip
+    assert lesson(a, "ann", OTHER, "spam") == "waiting"
+    assert lesson(b, "eve", OTHER, "spam") == "waiting"
+    with pytest.raises(JournalFull, match="No space left"):
+        a.forget("ann")
+    assert has_layer(folder_of(a.users, "ann"))
+    assert counted(server, url, "layers") == 1
+    for table in ("events", "layers", "removals"):
+        server.sql(name, f"DROP TRIGGER full_disk ON surebayes.{table}")
+    a.shared.sync()
+    b.shared.sync()
+    assert (a.about("ann")["lessons"], b.about("eve")["lessons"]) == (2, 1)
+    assert_alike(a, b, "ann")
 
 
 def test_a_wrong_password_loses_nothing(two, server, url):

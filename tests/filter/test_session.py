@@ -220,3 +220,30 @@ def test_a_lock_is_handed_over():
         waiting.join(10)
         assert order == ["second", "third"]
         lock.__enter__()  # the block's end releases it
+
+
+@pytest.mark.parametrize("opened_to_write", [False, True])
+def test_a_session_writes_nothing_into_a_folder_that_replaced_its_own(tmp_path, opened_to_write):
+    """As with a person who is forgotten and taught again: an old session must not touch the new folder."""
+    from surebayes.errors import BadModel
+
+    path, other = tmp_path / "mine", tmp_path / "other"
+    with sb.Filter.create(path, **SMALL) as old:
+        if opened_to_write:
+            old.teach(*MAILS[0])
+        state = old._session.loaded_state()
+        path.rename(tmp_path / "gone")
+        with sb.Filter.create(other, **SMALL) as made:
+            made.absorb()
+        other.rename(path)
+        manifest = (path / "manifest.json").read_bytes()
+        for change in (lambda: old.teach(*MAILS[1]), lambda: old.absorb("a note"), old._session.absorb):
+            old._session.state = state
+            with pytest.raises(BadModel, match="replaced"):
+                change()
+            assert (path / "manifest.json").read_bytes() == manifest
+        path.rename(other)
+        (tmp_path / "gone").rename(path)
+        old._session.drop_state()
+    with sb.Filter.open(other) as made:
+        assert made.teach(*MAILS[0]) == "learnt"

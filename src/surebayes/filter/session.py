@@ -316,17 +316,25 @@ class Session:
         if self.journal is None:
             raise PermissionError(13, "Permission denied", os.path.join(self.path, "journal.sqlite"))
         if refresh and not self.journal.writes:
-            self.journal.close()
+            before = self.journal
+            before.close()
             self.journal = None
-            self.journal = Journal(self.path, write=False)
+            self.journal = self._same_journal(before, Journal(self.path, write=False))
         return self.journal
+
+    def _same_journal(self, before: Journal, again: Journal) -> Journal:
+        """Return a journal that was opened again; raise BadModel if its folder was replaced in the meantime."""
+        if again.id != before.id:
+            again.close()
+            raise BadModel(f"{self.path!r} was replaced while it was open. Open the filter again.")
+        return again
 
     def open_journal(self) -> Journal:
         """Return the journal for writing; raise PermissionError without write permission."""
         journal, kind = self.reading(), kind_of(self.path)
         self._shares = kind in (SHARED, FOLLOWS)
         if not journal.writes or journal.kind != kind:
-            writing = _special(self.path, kind) if kind else Journal(self.path)
+            writing = self._same_journal(journal, _special(self.path, kind) if kind else Journal(self.path))
             journal.close()
             journal = self.journal = writing
         return journal
@@ -706,6 +714,7 @@ class Session:
         """Write the model, carrying `rows` that the journal gets next; the folder's lock is held."""
         state = self.state
         assert state is not None
+        self.open_journal().check_place()
         began = time.monotonic(), time.process_time()
         more = {"settings": state.settings.to_json(), "journal": state.place().to_json()}
         state.refresh_base(self.path, not self.brief)

@@ -197,7 +197,7 @@ class OpenLayers:
                             before = _place(folder)
                             entry.layer = self.persons.layer(name, self.renew)
                             entry.layer.share_memory(self.site)
-                            entry.place = before if before != _NOWHERE else _place(folder)
+                            entry.place = before if before != _NOWHERE else _place_of(entry.layer, folder)
                         return entry
                     except BaseException:
                         with self._lock:
@@ -284,6 +284,12 @@ class OpenLayers:
         """Close all layers."""
         for name in list(self._open):
             self._release(name)
+
+
+def _place_of(layer: Filter, folder: str) -> tuple[int, int]:
+    """Return the identity of an open layer, whose folder may have been replaced since."""
+    journal = layer._session.journal
+    return _place(folder) if journal is None else journal.place
 
 
 def _place(folder: str) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
-from surebayes.errors import BadInput, NoInput, NoModel, StoreError, SurebayesError
+from surebayes.errors import BadInput, Busy, NoInput, NoModel, StoreError, SurebayesError
 from surebayes.filter.filter import Filter
 from surebayes.filter.model import UNSURE
 from surebayes.filter.persons import Persons, Quota, checked_name, has_layer, person_named
@@ -609,7 +609,10 @@ class Service:
         persons = self._persons()
 
         def question(_: Filter) -> dict[str, Any]:
-            names = persons.names(after, limit + 1)
+            try:
+                names = persons.names(after, limit + 1)
+            except Busy:  # the database of shared layers is unreachable: those of this host
+                names = Persons(persons.users).names(after, limit + 1)
             people = [figures for name in names[:limit] if (figures := _figures_of(persons, name)) is not None]
             return {"people": people, "next": names[limit - 1] if len(names) > limit else None}
 

@@ -483,3 +483,44 @@ def test_scores_of_notices_are_condensed(two, server, url, monkeypatch):
     assert a.budgets() == b.budgets()
     rows = [each._recorder.memory.database.rows("SELECT score, positive FROM scores ORDER BY 1, 2") for each in two]
     assert rows[0] == rows[1] != []
+
+
+def test_labels_are_sent_at_once_and_other_verdicts_together(two, monkeypatch):
+    a, _ = two
+    one = hosts.exchange_of(a._session)
+    one.run()
+    assert not one.is_due()
+    a.judge(HAM[20])
+    a._recorder.memory.flush()
+    one._sent = time.monotonic()
+    assert not one.is_due()
+    a.teach(HAM[20], "ham")
+    assert one.is_due()
+    one.run()
+    assert not one.is_due()
+    a.judge(HAM[21])
+    a._recorder.memory.flush()
+    one._sent = time.monotonic() - verdicts.TOGETHER_FOR
+    assert one.is_due()
+    one.close()
+
+
+def test_verdicts_that_arrive_while_others_are_sent_wait_for_the_next_exchange(two, monkeypatch):
+    a, b = two
+    one, sends, send = hosts.exchange_of(a._session), [], verdicts.Exchange._send
+    one.run()
+
+    def sending(self, *more):
+        sends.append(send(self, *more))
+        a.judge(HAM[21 + len(sends)])
+        a._recorder.memory.flush()
+        return sends[-1]
+
+    a.judge(HAM[20])
+    a._recorder.memory.flush()
+    monkeypatch.setattr(verdicts.Exchange, "_send", sending)
+    assert one.run() == (0, 1)
+    assert sends == [1]
+    monkeypatch.undo()
+    one.close()
+    assert_one(a, b)

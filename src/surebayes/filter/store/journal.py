@@ -266,13 +266,13 @@ class Journal:
 
     def begin(self) -> int:
         """Begin the transaction that `append` commits or `cancel` ends; return the last row number."""
-        self._check_place()
+        self.check_place()
         with errors_named(self.path):
             self._db.execute("BEGIN IMMEDIATE")
             self._begun_at = self.last()
             return self._begun_at
 
-    def _check_place(self) -> None:
+    def check_place(self) -> None:
         """Refuse to write to a file that was removed or replaced since it was opened."""
         try:
             stat = os.stat(self.path)
@@ -280,6 +280,11 @@ class Journal:
             stat = None
         if stat is None or (stat.st_dev, stat.st_ino) != self._place:
             raise BadModel(f"{self.path} was removed or replaced while open. Open the filter again.")
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The identity of the open file: device and inode."""
+        return self._place
 
     def cancel(self) -> None:
         """End an empty transaction, if there is one."""

@@ -309,7 +309,7 @@ class Memory:
             (number, fingerprint, about.person, now, model.version, label, flagged, score, threshold, by_class, times,
              about.sender, about.subject, about.message_id),
         )  # fmt: skip
-        row = self.database.rows("SELECT last_insert_rowid()")[0][0]
+        row = self.database.rows("SELECT last_insert_rowid()")[0][0] if number is None else number
         self.database.mark("id = ?", (row,))
         if about.content is not None:
             self.database.run("INSERT INTO contents VALUES (?, ?)", (row, about.content))
