@@ -110,9 +110,22 @@ def opened(
     raise problem
 
 
+_identities: "dict[str, tuple[tuple[int, int], str]]" = {}
+"""By folder: the stamp of its manifest, and the identity in it. All layers of a process ask for that of their site."""
+_MOST_IDENTITIES = 100
+
+
 def identity_of(folder: str) -> str:
     """Return the unique ID of a filter, which survives lessons and moves."""
-    return Manifest.read(folder).place.id
+    stamp = stamp_of(folder)
+    known = _identities.get(folder)
+    if known is None or known[0] != stamp:
+        known = stamp, Manifest.read(folder).place.id
+        if len(_identities) >= _MOST_IDENTITIES:
+            _identities.clear()
+        if os.path.isabs(folder):
+            _identities[folder] = known
+    return known[1]
 
 
 def open_base(

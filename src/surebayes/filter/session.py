@@ -315,7 +315,7 @@ class Session:
             self.journal = Journal(self.path)
         if self.journal is None:
             raise PermissionError(13, "Permission denied", os.path.join(self.path, "journal.sqlite"))
-        if refresh and not self.journal.writes:
+        if refresh and not self.journal.is_current:
             before = self.journal
             before.close()
             self.journal = None

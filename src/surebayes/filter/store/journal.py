@@ -9,6 +9,7 @@ however many there are.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from binascii import crc32
 
@@ -26,7 +27,14 @@ from surebayes.filter.store.events import (
     number_rows,
     row_of,
 )
-from surebayes.filter.store.journal_file import NAME, NOT_LESSONS, errors_named, open_for_reading, open_for_writing
+from surebayes.filter.store.journal_file import (
+    NAME,
+    NOT_LESSONS,
+    FileStamps,
+    errors_named,
+    open_for_reading,
+    open_for_writing,
+)
 from surebayes.kernels import kernel
 
 TYPE_CHECKING = False
@@ -61,6 +69,12 @@ def _hash_of(message_id: str, hasher: Any) -> bytes:
     hashed = hasher.copy()
     hashed.update("".join(message_id.split()).encode("utf-8", "surrogatepass"))
     return bytes(hashed.digest())
+
+
+@functools.cache
+def _columns(version: int) -> str:
+    """Return the columns of a row without its body for a query; NULL for the columns of later versions."""
+    return ", ".join([column.name if column.since <= version else "NULL" for column in COLUMNS[:-1]])
 
 
 _NO_SCORES = ("settings", "mark", "reserve", "release", "judged", "unjudged")
@@ -115,6 +129,7 @@ class Journal:
                 os.stat(self.path)
             except FileNotFoundError:
                 raise BadModel(f"{self.path} is missing. Restore it from a copy.") from None
+        self._stamps = None if write else FileStamps(folder)
         self._db = open_for_writing(folder, create, page) if write else open_for_reading(folder)
         stat = os.stat(self.path)
         self._place = stat.st_dev, stat.st_ino
@@ -126,6 +141,11 @@ class Journal:
             raise
         self._begun_at = 0  # the last row when the transaction began
         self._hasher: Any = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it has all rows: it is open for writing, or nothing was written since it was opened for reading."""
+        return self._stamps is None or self._stamps.are_current()
 
     # ---- the file
 
@@ -324,7 +344,7 @@ class Journal:
 
     def _events(self, condition: str, values: Sequence[Any] = ()) -> Iterator[Event]:
         """Yield rows without their bodies, each checked."""
-        columns = ", ".join([self._column(name) for name in NAMES[:-1]])
+        columns = _columns(self.version)
         with errors_named(self.path):
             for row in self._db.execute(f"SELECT {columns} FROM events WHERE {condition}", values):
                 try:

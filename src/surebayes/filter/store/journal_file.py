@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import time
 
 from surebayes.errors import BadModel, Busy, is_mistake_in_query
 from surebayes.filter.store.events import COLUMNS
@@ -127,6 +128,42 @@ def open_for_reading(folder: str) -> sqlite3.Connection:
             except sqlite3.OperationalError:
                 pass  # not to be read by this process, or gone since
     return _copy(path)
+
+
+_RECENT = 50_000_000
+"""Nanoseconds. A second write within one tick of the file system's clock would leave the time of a file as it is."""
+
+
+class FileStamps:
+    """The state of the journal's files at one moment.
+
+    Parameters
+    ----------
+    folder : str
+        The folder.
+    """
+
+    __slots__ = ("_folder", "_is_certain", "_stamps")
+
+    def __init__(self, folder: str) -> None:
+        now, self._folder, self._stamps = time.time_ns(), folder, _stamps_of(folder)
+        self._is_certain = all(stamp is None or stamp[2] < now - _RECENT for stamp in self._stamps)
+
+    def are_current(self) -> bool:
+        """Whether no file has certainly been written since; False where it was written shortly before."""
+        return self._is_certain and self._stamps == _stamps_of(self._folder)
+
+
+def _stamps_of(folder: str) -> list[tuple[int, int, int] | None]:
+    stamps: list[tuple[int, int, int] | None] = []
+    for name in (NAME, f"{NAME}-wal", f"{NAME}-journal"):
+        try:
+            status = os.stat(os.path.join(folder, name))
+        except FileNotFoundError:
+            stamps.append(None)
+        else:
+            stamps.append((status.st_ino, status.st_size, status.st_mtime_ns))
+    return stamps
 
 
 def is_shared(folder: str) -> bool:
