@@ -231,7 +231,7 @@ def test_the_command(capsys, monkeypatch, tmp_path):
     done = run_here(capsys, monkeypatch, *words, "--no-json", "--no-beside")
     assert done.code == 0
     for part in (
-        "Skipped for lack of a score:",
+        "Skipped without a score:",
         "The current threshold (from 3 on):",
         "is called spam: at most 5% of ham",
     ):
@@ -318,7 +318,7 @@ def test_a_column_of_scores_from_front_to_back(capsys, monkeypatch, tmp_path, ro
     assert (tmp_path / "t.svg").read_text().lstrip().startswith("<?xml")
     done = run_here(capsys, monkeypatch, *words, "--no-json")
     assert done.code == 0
-    assert "give --threshold" in " ".join(done.out.split())
+    assert "Give --threshold" in " ".join(done.out.split())
     done = run_here(capsys, monkeypatch, *words, "--over-time", tmp_path / "none.png")
     assert "give --threshold" in done.err
     assert run_here(capsys, monkeypatch, "audit", "--scores", table, "--ham", table).code == 2

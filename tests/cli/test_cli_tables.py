@@ -299,7 +299,7 @@ def test_the_positive_class_of_a_table(run, tmp_path, classes, positive, doubt):
     assert f"is called {positive}: at most 20% of {negative} like these" in ran.out.splitlines()[0]
     ran = run("evaluate", "-m", tmp_path / "f", "--csv", path, "--no-json")
     assert ran.out.startswith(
-        f"{positive} is the positive class: a false alarm is {negative} that is called {positive}."
+        f"{positive} is the positive class: a false alarm is {negative} that is judged {positive}."
     )
     ran = run("train", "-m", tmp_path / "g", "--csv", path, "--views", "words", "--positive", negative, "--no-json")
     assert "do not say" not in ran.err

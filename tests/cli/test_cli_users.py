@@ -135,7 +135,7 @@ def test_doctor_checks_all_persons(place, capsys, monkeypatch, few):
     code, rows, _ = run(capsys, "doctor", "--all", "--users", "people", "--jobs", "2")
     assert code == 0
     assert rows[-1] == {
-        "check": "people", "state": "ok", "detail": "3 layers of 3 without a problem in people"
+        "check": "people", "state": "ok", "detail": "3 of 3 layers in people have no problem"
     }  # fmt: skip
     for table in (place / "people" / "bob").glob("tables-*"):
         table.unlink()

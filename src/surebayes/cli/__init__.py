@@ -64,7 +64,7 @@ commands.commands = Lazily(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code; every error becomes a sentence on stderr.
+    """Run a command and return its exit code; print any error as a sentence on stderr.
 
     Parameters
     ----------
@@ -101,10 +101,10 @@ def _null_stream() -> TextIO:
 
 
 def _run(words: list[str]) -> int:
-    for name in ("stdout", "stderr"):  # after `2>&-` messages are lost, and nothing else
+    for name in ("stdout", "stderr"):  # None after `2>&-`: discard messages, and continue
         if getattr(sys, name) is None:
             setattr(sys, name, _null_stream())
-    if hasattr(sys.stdout, "reconfigure"):  # a file name that isn't UTF-8 must not end a listing
+    if hasattr(sys.stdout, "reconfigure"):  # a file name that isn't UTF-8 must not abort a listing
         sys.stdout.reconfigure(errors="backslashreplace")
     completion, code = os.environ.get(COMPLETE), 0
     if completion:
@@ -116,7 +116,7 @@ def _run(words: list[str]) -> int:
             commands.invoke(ctx)
     except click.exceptions.Exit as done:
         code = done.exit_code
-    sys.stdout.flush()  # here an error still becomes a sentence
+    sys.stdout.flush()  # an error at this point is still reported as a sentence
     return code
 
 
@@ -144,7 +144,7 @@ def failed(error: BaseException, debug: bool = False) -> int:
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
-        # The rest of the buffer can't be written; Python would try again at exit, and print an error.
+        # The rest of the buffer can't be written. Discard it: Python would retry at exit, and print an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return code
 
@@ -162,7 +162,7 @@ def _sentence_of(error: BaseException) -> str:
         return "Interrupted."
     if code == 70:
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        return f"Internal error: {what}. Run the command again with --debug to see where, and please report it."
+        return f"Internal error: {what}. Run the command again with --debug for a traceback, and report the problem."
     if code == 71:
         return "Out of memory."
     if isinstance(error, OSError) and error.strerror:

@@ -265,13 +265,13 @@ def _print_audit(audit: Audit) -> None:
     _show.say(f"{audit.ham:,} ham and {audit.spam:,} spam with a score in {audit.header}.")
     if any(audit.without_score.values()):
         missing = " and ".join(f"{count:,} {label}" for label, count in audit.without_score.items() if count)
-        _show.say(f"Skipped for lack of a score: {missing}. The remaining messages may not be representative.")
+        _show.say(f"Skipped without a score: {missing}. The remaining messages may not be representative.")
     click.echo()
     _print_in_use(audit)
     if audit.certificate is not None:
         _show.say("A promise for these scores:")
         _show.say(f"{audit.certificate}.", indent=2)
-        _show.say("Such filters compare with >=: configure a number just above this threshold.")
+        _show.say("These filters flag scores >= their threshold. Configure a number just above this one.")
     else:
         _show.say(f"No threshold can be certified: {audit.too_few}", indent=2)
     if audit.anytime is not None:
@@ -300,8 +300,8 @@ def _print_budget(budget: Budgeted) -> None:
     mute = f"; alarms were muted for {budget.mute:.1%} of the mail" if budget.mute else ""
     _show.say(
         f"An alarm budget of {bound} on these scores, after the first third: {budget.alarms:,} of {budget.ham:,} ham "
-        f"flagged, recall {budget.recall:.4f}{mute}. Any n consecutive ham have at most {bound} alarms, whatever "
-        f"arrives."
+        f"flagged, recall {budget.recall:.4f}{mute}. Any n consecutive ham have at most {bound} alarms, without "
+        "assumptions about the mail."
     )
 
 
@@ -325,13 +325,13 @@ def _print_delivered(delivered: Delivered, confidence: float) -> None:
 
 def _print_in_use(audit: Audit) -> None:
     if audit.in_use is None:
-        _show.say(f"{audit.header} holds no verdict: give --threshold to measure the current one.")
+        _show.say(f"{audit.header} has no verdict. Give --threshold to measure the current threshold.")
         return
     stated = "" if audit.in_use.threshold is None else f" (from {audit.in_use.threshold:g} on)"
     ends = f"{audit.confidence:.0%} interval"
     rows = [
-        _rate_row("false alarms", "ham called spam", audit.in_use.false_alarms),
-        _rate_row("recall", "spam called spam", audit.in_use.recall),
+        _rate_row("false alarms", "ham judged spam", audit.in_use.false_alarms),
+        _rate_row("recall", "spam judged spam", audit.in_use.recall),
     ]
     _show.print_table(("", "rate", ends, "mails", ""), rows, f"The current threshold{stated}:")
     if audit.delivered is not None:
@@ -372,7 +372,7 @@ def _print_mailbox(report: MailboxAudit) -> None:
     if left_out:
         _show.say(f"Left out: {_show.some(left_out)}.")
     if report.unread:
-        _show.say(f"{report.unread:,} of the good messages are unread: nobody has confirmed that they are good.")
+        _show.say(f"{report.unread:,} of the good messages are unread, so their label is unconfirmed.")
     if report.interrupted:
         _show.say(f"Interrupted: {len(report.blocks)} of {report.planned} blocks are judged.")
     click.echo()
@@ -417,12 +417,12 @@ def _print_sides(report: MailboxAudit) -> None:
     level = _show.percent(report.confidence)
     _show.print_table(columns, rows, f"Errors on the same mail; bounds hold at all times at once, {level} confidence:")
     if not report.headers:
-        _show.say("No message has a verdict of another filter in a field that is known. Name one with --by.")
+        _show.say("No message has another filter's verdict in a known header field. Name the field with --by.")
     for label, name in (("ham", "good messages"), ("spam", "spam")):
         counts = report.both.get(label)
         if counts:
             _show.say(
-                f"Of the {name}, called spam by both: {counts['both']:,}, by surebayes alone: "
+                f"Of the {name}, judged spam by both: {counts['both']:,}, by surebayes alone: "
                 f"{counts['only_surebayes']:,}, by the other filter alone: {counts['only_present']:,}."
             )
     click.echo()

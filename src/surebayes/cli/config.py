@@ -1,4 +1,4 @@
-"""The `config` command: settings shown, and changed in a file."""
+"""The `config` command: show settings, and change them in a file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def show(ctx: click.Context, model: str | None, as_json: bool | None) -> None:
 
 
 def _written(value: object) -> str:
-    """Return a value as it is written in the file, without quotes."""
+    """Return a value in the notation of the settings file, without quotes."""
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -110,7 +110,7 @@ def unset(ctx: click.Context, model: str | None, name: str) -> None:
 
 
 _IN_THE_FILTER = ("budget", "burst", "presume_good_after")
-"""Settings of a budget: the filter itself keeps them, so that they hold for all of its processes at once."""
+"""Settings of a budget. The filter stores them too, so that they apply to all of its processes at once."""
 
 
 def _apply(model: str, name: str, value: float | None) -> None:

@@ -144,7 +144,7 @@ def _where_next(model: Path) -> None:
 
 
 def _served(folder: Path, http: str) -> int:
-    """Fill a folder unless it has a filter, and serve it until a signal; return the exit code."""
+    """Fill a folder unless it has a filter, serve it until a signal, and return the exit code."""
     from surebayes.cli.serve import check_installed
     from surebayes.server.address import Address
     from surebayes.server.options import Options
@@ -222,6 +222,6 @@ def _clock(back: float) -> Iterator[Any]:
 
 
 def _with_their_verdict(raw: bytes, label: str, chance: random.Random) -> bytes:
-    """Add a verdict of another filter to a message: right, mostly."""
+    """Add a usually correct verdict of another filter to a message."""
     score = chance.gauss(7 if label == "spam" else 0, 2.5)
     return f"X-Spam-Status: {'Yes' if score >= 5 else 'No'}, score={score:.1f} required=5.0\n".encode() + raw

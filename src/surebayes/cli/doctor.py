@@ -166,10 +166,10 @@ def _compact(model: str | None) -> Finding:
         raise click.UsageError("--compact needs a filter: -m DIR.")
     try:
         with Filter.open(model) as opened, _show.progress("compacting"):
-            room = opened.compact()
+            size = opened.compact()
     except (SurebayesError, OSError) as error:
         return Finding("compacted", "problem", str(error))
-    return Finding("compacted", "ok", f"{room['before'] / 2**20:,.1f} MB before, {room['after'] / 2**20:,.1f} MB after")
+    return Finding("compacted", "ok", f"{size['before'] / 2**20:,.1f} MB before, {size['after'] / 2**20:,.1f} MB after")
 
 
 def _repair(model: str | None) -> Finding:
@@ -234,7 +234,7 @@ def _everybody(users: str | None, recount: bool, jobs: int) -> list[Finding]:
 
     if not users:
         raise click.UsageError("--all needs --users DIR, the folder of personal layers, or users in the settings.")
-    names, found, sick = Persons(users).names(), [], 0
+    names, found, with_problems = Persons(users).names(), [], 0
     check = partial(_of_person, users, recount)
     several = jobs > 1 and len(names) > _FEW
     executor = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) if several else None
@@ -242,10 +242,10 @@ def _everybody(users: str | None, recount: bool, jobs: int) -> list[Finding]:
         results = executor.map(check, names, chunksize=16) if executor else map(check, names)
         for findings in results:
             counter.advance()
-            sick += any(finding.state == "problem" for finding in findings)
+            with_problems += any(finding.state == "problem" for finding in findings)
             found += findings
-    well = f"{len(names) - sick:,} layers of {len(names):,} without a problem in {users}"
-    return [*found, Finding("people", "problem" if sick else "ok", well)]
+    healthy = f"{len(names) - with_problems:,} of {len(names):,} layers in {users} have no problem"
+    return [*found, Finding("people", "problem" if with_problems else "ok", healthy)]
 
 
 _FEW = 200
@@ -370,16 +370,16 @@ def _hosts(model: str) -> list[Finding]:
         return []
     if unlike:
         return [Finding("lessons of hosts", "problem", (
-            f"{', '.join(unlike)} reported other lessons than the journal here has at the same row. Join the database "
-            "again there, with a new folder."
+            f"{', '.join(unlike)}: the reported lessons differ from this host's journal at the same row. Join the "
+            "database again on each of these hosts, with a new folder."
         ))]  # fmt: skip
     behind = [
         f"{host['name']} ({host['seconds']:,.0f} s ago)" for host in described(found) if host["state"] == "behind"
     ]
-    kept = f"; not erased yet what was erased here: {', '.join(waits)}" if waits else ""
-    late = f"; at an earlier row when they reported: {', '.join(behind)}" if behind else ""
-    same = f"the digests of {len(found):,} hosts are those of the journal"
-    return [Finding("lessons of hosts", "note" if kept else "ok", f"{same}{late}{kept}")]
+    pending = f"; erasures made here are still pending: {', '.join(waits)}" if waits else ""
+    late = f"; behind at their last report: {', '.join(behind)}" if behind else ""
+    same = f"the digests of {len(found):,} hosts match the journal"
+    return [Finding("lessons of hosts", "note" if pending else "ok", f"{same}{late}{pending}")]
 
 
 def _delivered(promises: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
@@ -403,7 +403,7 @@ def _lessons(opened: Filter) -> Finding:
 
 
 def _second_stage(model: str, stages: Mapping[str, Any]) -> Finding:
-    """Report the number of lessons that the second stage of a filter of text has not seen."""
+    """Report the number of lessons since the second stage of a text filter was fitted."""
     number = stages["lessons_since"]
     lessons = "an unknown number of lessons" if number is None else "1 lesson" if number == 1 else f"{number:,} lessons"
     state = f"{lessons} since it was fitted" if stages["fitted"] else "not fitted yet"
@@ -416,7 +416,7 @@ def _balance(documents: Mapping[str, int]) -> Finding:
     counts = ", ".join(f"{count:,} {name}" for name, count in documents.items())
     smallest = min(documents, key=lambda name: documents[name])
     if documents[smallest] == 0:
-        return Finding("balance", "note", f"{counts}: the verdict is never {smallest}, for lack of lessons")
+        return Finding("balance", "note", f"{counts}: without lessons of {smallest}, the verdict is never {smallest}")
     if documents[smallest] < 50:
         return Finding("balance", "note", f"{counts}: teach a few hundred documents of {smallest}")
     return Finding("balance", "ok", counts)
@@ -429,7 +429,7 @@ def _certificates(model: str, certificate: Mapping[str, Any] | None, reserved: M
 
 
 def _budgets(model: str, budgets: Mapping[str, Mapping[str, Any]], facts: Mapping[str, Any]) -> list[Finding]:
-    """Report the state of each budget, whether anything pays its debt back, and whether it can flag anything."""
+    """Report the state of each budget, and advise if its debt can't be paid back or it can't flag anything."""
     checks = []
     for label, budget in budgets.items():
         name = "budget" if len(budgets) == 1 else f"budget {label}"
@@ -440,8 +440,8 @@ def _budgets(model: str, budgets: Mapping[str, Mapping[str, Any]], facts: Mappin
         )
         folder = shlex.quote(model)
         if budget["mute"]:
-            heard = f"alarms are muted and mail passes until {budget['until_heard']:,} more good documents are known"
-            checks.append(Finding(name, "problem", f"{sentence}: {heard}"))
+            muted = f"alarms are muted and mail passes until {budget['until_heard']:,} more good documents are known"
+            checks.append(Finding(name, "problem", f"{sentence}: {muted}"))
         elif budget["threshold"] is None:
             checks.append(Finding(name, "note", (
                 f"{sentence}: nothing is flagged, because no score of a good document is known. Set some aside: "
@@ -449,9 +449,8 @@ def _budgets(model: str, budgets: Mapping[str, Mapping[str, Any]], facts: Mappin
             )))  # fmt: skip
         elif budget["debt"] and not facts["presume_days"] and budget["negatives"] <= budget["alarms"]:
             checks.append(Finding(name, "note", (
-                f"{sentence}: nothing pays the debt back, because silence does not count and only mistakes are "
-                f"reported. "
-                f"Teach good mail too, or run: surebayes config set -m {folder} presume_good_after 7"
+                f"{sentence}: the debt is never paid back, because only mistakes are reported and no mail is presumed "
+                f"good. Teach good mail too, or run: surebayes config set -m {folder} presume_good_after 7"
             )))  # fmt: skip
         else:
             checks.append(Finding(name, "ok", sentence))
@@ -485,9 +484,9 @@ def _certificate(model: str, certificate: Mapping[str, Any] | None, reserved: Ma
     set_aside = sum(count for name, count in reserved.items() if name != certificate["pos_label"])
     folder = shlex.quote(model)
     if set_aside < needed:
-        lack = f"{set_aside:,} documents are set aside, {needed:,} are needed"
+        shortage = f"{set_aside:,} documents are set aside, {needed:,} are needed"
         advice_more = f"Add some: surebayes calibrate -m {folder} --ham PATH"
-        return Finding("certificate", "note", f"{certificate['state']} ({promise}): {lack}. {advice_more}")
+        return Finding("certificate", "note", f"{certificate['state']} ({promise}): {shortage}. {advice_more}")
     now = f"Renew it now: surebayes calibrate -m {folder}"
     when = certificate["renewed"] or certificate["reason"]
     return Finding("certificate", "note", f"{certificate['state']} ({promise}): {when}. {now}")

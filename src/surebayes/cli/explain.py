@@ -1,4 +1,4 @@
-"""The `explain` command: a verdict, each view's share as a bar, the strongest terms, the highlighted text."""
+"""The `explain` command: the verdict, each view's share as a bar, the strongest terms, and the highlighted text."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _print_layers(verdict: Verdict, changes: LayerChanges | None) -> None:
 
 
 def _print_explanation(name: str, classes: Sequence[str], verdict: Verdict, why: PoolExplanation, top: int) -> None:
-    """Print why a document got its verdict, on one screen.
+    """Print the explanation of a verdict, on one screen.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def _print_explanation(name: str, classes: Sequence[str], verdict: Verdict, why:
 
 
 def turning(reversal: float | None) -> str:
-    """Return how many corrections would reverse a verdict, in words.
+    """Return the number of corrections that would reverse a verdict, in words.
 
     Examples
     --------

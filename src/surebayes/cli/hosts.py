@@ -12,7 +12,7 @@ from surebayes.cli.shared.command import Command, model_option, setting
 if TYPE_CHECKING:
     from surebayes.filter.host_layers import Synced
 
-_URL = "postgresql://USER@HOST/DATABASE. Keep the password in ~/.pgpass."
+_URL = "postgresql://USER@HOST/DATABASE, with the password in ~/.pgpass"
 
 
 @click.command(
@@ -26,7 +26,7 @@ _URL = "postgresql://USER@HOST/DATABASE. Keep the password in ~/.pgpass."
     ),
 )  # fmt: skip
 @model_option(required=False, persons=False)
-@click.option("--journal", metavar="URL", help=f"The database, or `sqlite` for a journal in the folder. {_URL}")
+@click.option("--journal", metavar="URL", help=f"The database: {_URL}. Or `sqlite`: a journal in the folder.")
 @setting("users", about="Also move the personal layers in this folder.")
 @click.option(
     "--print-roles", is_flag=True, help="Print SQL for two roles: one may append and read, the other may also erase."
@@ -35,11 +35,11 @@ _URL = "postgresql://USER@HOST/DATABASE. Keep the password in ~/.pgpass."
 def migrate(
     model: str | None, journal: str | None, users: str | None, print_roles: bool, as_json: bool | None
 ) -> None:  # fmt: skip
-    """Move a filter's journal into PostgreSQL, or back into its folder; with --users those of all layers, too.
+    """Move a filter's journal into PostgreSQL, or back into its folder.
 
-    Other hosts can then `join` it, and lessons reach all hosts. The folder keeps a copy of the journal, so that judging
-    needs no database. After an interruption, run the same command again. The command also changes the database URL, for
-    example to another role.
+    With --users, also moves the journals of all personal layers. Other hosts can then `join` the journal, and lessons
+    reach all hosts. The folder keeps a copy of the journal, so that judging needs no database. After an interruption,
+    run the same command again. The command also changes the database URL, for example to another role.
     """
     if print_roles:
         from surebayes.filter.shared.schema import ROLES
@@ -59,7 +59,7 @@ def migrate(
         if _show.wants_json(as_json):
             _show.print_json({"journal": "sqlite", "rows": rows, **_described(layers)})
         else:
-            _show.say(f"{model} has its own journal again: {rows:,} rows. The database keeps its copy.")
+            _show.say(f"The journal of {model} is in its folder again: {rows:,} rows. The database keeps a copy.")
             _report(layers, as_json)
         return
     with _show.progress("moving rows", unit="rows") as counter:
@@ -117,7 +117,7 @@ def _fail(layers: Synced | None) -> None:
     ),
 )  # fmt: skip
 @model_option(persons=False, about="The new filter's folder.")
-@click.option("--journal", metavar="URL", required=True, help=f"The database. {_URL}")
+@click.option("--journal", metavar="URL", required=True, help=f"The database: {_URL}.")
 @click.option(
     "--name", metavar="NAME", help="The journal's name, or a prefix of it, if the database has several journals."
 )

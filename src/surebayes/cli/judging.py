@@ -96,7 +96,7 @@ def classify(
         _show.note(f"Wrote {judged:,} verdicts to {out}.")
     if without_terms:
         which = "1 document has" if without_terms == 1 else f"{without_terms:,} documents have"
-        _show.note(f"{which} {NO_TERMS}: never flagged, because nothing in them was ever learnt.")
+        _show.note(f"{which} {NO_TERMS}: they are never flagged, because none of their terms was learnt.")
     if basis not in ("", "base"):
         _show.note(f"The base of this layer can't be read; documents were judged by: {basis}. Run `surebayes doctor`.")
     if exit_code and any_positive:
@@ -117,7 +117,7 @@ def _note_no_promise(model: str) -> None:
 
 
 class _JsonLines:
-    """Verdicts in the format of `_show.print_json`, in a fifth of the time; a layer's verdicts name its base."""
+    """Writer of verdicts in the format of `_show.print_json`, five times faster; a layer's verdicts name its base."""
 
     def __init__(self, basis: str, keep: Sequence[str] = ()) -> None:
         self.basis = basis
@@ -174,7 +174,7 @@ def _written(table: TableWriter) -> Callable[..., None]:
 
 
 class _Lines:
-    """A table of any length, printed row by row."""
+    """Writer of a table of any length, row by row."""
 
     def __init__(self, classes: list[str]) -> None:
         self.console = _show.console()
@@ -208,7 +208,11 @@ class _Lines:
 )  # fmt: skip
 @model_option()
 @option(EXIT_CODE)
-@setting("x_spam", default=None)
+@setting(
+    "x_spam",
+    about="Also write X-Spam-Flag, X-Spam-Score and X-Spam-Status, and remove existing X-Spam-* fields.",
+    default=None,
+)
 def filter_mail(model: str, exit_code: bool, x_spam: bool | None) -> None:
     """Judge one message from standard input, and write it to standard output with the verdict in its header.
 

@@ -67,7 +67,7 @@ def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: boo
     inputs.report()
     if known:
         _show.note(
-            f"The filter has learnt {known:,} of these {len(truth):,} documents: its results look better than they are."
+            f"The filter has learnt {known:,} of these {len(truth):,} documents, so its results are too optimistic."
         )
     positive = classes[1] if len(classes) == 2 else None
     with _show.progress("measuring"):
@@ -135,7 +135,7 @@ def _print_evaluation(measured: Evaluation, plots: Sequence[str], mark: float | 
         ("surebayes calibrate -m ~/mail-filter --max-fpr 0.0001 --confidence 0.99 --ham more-ham/",
          "Add documents that the filter has not learnt."),
         ("surebayes calibrate -m ~/mail-filter --budget 0.001 --burst 5",
-         "Allow 5 false alarms, and 1 more per 1,000 good messages, whatever arrives."),
+         "Allow 5 false alarms, and 1 more per 1,000 good messages."),
         ("surebayes calibrate -m ~/mail-filter --max-fpr 0.001 --anytime --ham more-ham/",
          "Repeat with more documents until the threshold is low enough: the promise holds each time."),
         ("surebayes calibrate -m desk --min-precision 0.99",
@@ -173,10 +173,10 @@ def calibrate(
     now on. The certificate is stored with the filter. Lessons make it stale; after enough of them it is renewed.
     Without options for a promise, the existing one is renewed at once.
 
-    --budget starts a second kind of promise, which holds whatever arrives: the filter remembers its verdicts, counts
-    false alarms as they become known, raises its threshold with each, and stops flagging mail before the budget is
-    exceeded. Report false alarms with `surebayes rescue`; mail without a complaint for --presume-good-after days counts
-    as good. `surebayes config unset -m DIR budget` ends the budget.
+    --budget starts an alarm budget, a promise without assumptions about future mail: the filter remembers its verdicts,
+    counts false alarms as they become known, raises its threshold with each, and stops flagging mail before the budget
+    is exceeded. Report false alarms with `surebayes rescue`; mail without a complaint for --presume-good-after days
+    counts as good. `surebayes config unset -m DIR budget` ends the budget.
     """
     from surebayes.filter.filter import Filter
 
@@ -200,7 +200,7 @@ def calibrate(
 
 
 def _terms(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
-    """Remove the terms of promises from the options: those given by a flag, a variable or a file.
+    """Remove the terms of promises from the options; return the terms given by a flag, a variable or a file.
 
     None means the value of the last call. A budget that only the settings file names is the current one.
     """
@@ -253,7 +253,9 @@ def _labelled(
     ),
 )
 @model_option()
-@setting("weights")
+@setting(
+    "weights", about="The method to weight experts; auto is reliability for mail and stack for text. Default: auto."
+)
 @setting("renew")
 @_show.output_options
 def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
@@ -289,7 +291,7 @@ def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
         ("surebayes trec index --feedback partial --share 0.1 --results out.txt", "Reveal one label in ten."),
     ),
 )
-@setting("feedback")
+@setting("feedback", about="The labels to reveal: all at once, all with a delay, or a share of them.")
 @setting("delay")
 @setting("share")
 @setting("seed")

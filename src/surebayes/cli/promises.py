@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _MislabelledCounts(ParamType):
-    """The type of ``--mislabelled``: two integers, A,M."""
+    """Type of ``--mislabelled``: two integers, A,M."""
 
     name = "A,M"
 
@@ -149,4 +149,6 @@ def _print_certificate(certificate: Certificate) -> None:
     for promise in certificate.promises:
         _show.say(f"Promised: {promise}.", indent=2)
     if certificate.recall == 0:
-        _show.say("Nothing lies above the threshold: the scores tie at the top, or negatives score as positives do.")
+        _show.say(
+            "No score exceeds the threshold: the highest scores are tied, or negatives score as high as positives."
+        )

@@ -81,9 +81,9 @@ def serve(
 ) -> None:  # fmt: skip
     """Run a server for HTTP (with a web page), SPAMD and milter.
 
-    ADDR is host:port or unix:PATH; separate several with commas. The default is HTTP on 127.0.0.1:8025. The server runs
-    until SIGTERM or Ctrl-C, then completes pending requests and saves its lessons. It logs JSON lines to stderr. Needs
-    `pip install 'surebayes[server]'`.
+    ADDR is host:port or unix:PATH; separate several with commas. Without addresses, serves HTTP on 127.0.0.1:8025. The
+    server runs until SIGTERM or Ctrl-C, then completes pending requests and saves its lessons. It logs JSON lines to
+    stderr. Needs `pip install 'surebayes[server]'`.
     """
     check_installed()
     from surebayes.server.address import addresses

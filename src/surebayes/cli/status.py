@@ -73,7 +73,7 @@ def _facts(state: Mapping[str, Any], latest: str | None) -> dict[str, Any]:
 
 
 def _known_hosts(model: str, erasure: int) -> list[dict[str, Any]]:
-    """Return the hosts of a shared journal; none where the database can't be asked."""
+    """Return the hosts of a shared journal; none if the database is unreachable."""
     from surebayes.errors import SurebayesError
 
     try:
@@ -134,7 +134,7 @@ def _counts(documents: Mapping[str, int]) -> str:
 
 
 def _promise(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sentences of one class, by their names; missing ones say so."""
+    """Return the sentences about one class, by their names; missing figures are marked as such."""
     promised = words["promised"] or "no rate"
     if words["state"] is not None:
         promised += f" ({words['state']}{': ' + words['renewed'] if words['renewed'] else ''})"

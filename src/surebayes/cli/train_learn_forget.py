@@ -94,7 +94,7 @@ class _YesOrUrl(ParamType):
 @setting("reader", about="The kind of documents: raw mail, or plain text. Default: text for tables, mail otherwise.")
 @setting("views")
 @setting("width")
-@setting("reserve")
+@setting("reserve", about="The share of the first class to set aside for calibration.")
 @click.option(
     "--journal",
     "journal",
@@ -205,7 +205,7 @@ _KIND = {"reader": "reader", "model": "views", "width": "width"}
 
 
 def _share_journal(trained: Filter, model: str, url: str, is_new: bool) -> None:
-    """Put the journal of a new filter into a database; an old one's must be there."""
+    """Put the journal of a new filter into a database; that of an existing filter must already be there."""
     from surebayes.filter import hosts
     from surebayes.filter.store.journal_file import is_shared
 
@@ -226,7 +226,7 @@ def _spread(scheduler: str | None) -> DaskSpread | None:
 
 
 def _made_or_opened(model: str, renew: bool, classes: list[str], kind: dict[str, Any]) -> tuple[Filter, bool]:
-    """Return the filter, and whether this process has created it: a concurrent training may have been faster."""
+    """Return the filter, and whether this process created it; a concurrent training may have been faster."""
     from surebayes.filter.filter import Filter, is_filter
 
     if classes:
@@ -346,7 +346,7 @@ def _lessons(
     quota: Mapping[str, int] | None = None,
     receipt: str | None = None,
 ) -> None:
-    """Teach every document; print the outcome of each, or a summary; write receipts where they are asked for."""
+    """Teach every document, print the outcome of each or a summary, and write receipts on request."""
     json_lines = _show.wants_json(as_json)
     outcomes: Counter[str] = Counter()
     set_aside: Counter[str] = Counter()
@@ -493,7 +493,7 @@ def budget_sentence(label: str, budget: dict[str, Any]) -> str:
 
 
 def _separation(classes: Sequence[str], scores: Sequence[Sequence[float]], labels: Sequence[str]) -> dict[str, Any]:
-    """Return the number of reserved documents, and how well their scores separate two classes.
+    """Return the number of reserved documents, and measures of the separation of two classes by their scores.
 
     Parameters
     ----------

@@ -105,7 +105,7 @@ def erase(
                 if behind:
                     behind = _hosts.awaited(lambda: opened.not_erased_on() or [], wait)
         whose, site = person(), site_of_person()
-        if whose is not None and site is not None:  # a server remembers its verdicts for people there
+        if whose is not None and site is not None:  # a server stores people's remembered verdicts at the site
             with Filter.open(site) as base:
                 done["remembered"] += base.erase_remembered(whose.name, documents=documents, message_ids=message_ids)
     if _show.wants_json(as_json):

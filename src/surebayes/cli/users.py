@@ -1,4 +1,4 @@
-"""The `users` command: people's layers listed, shown, exported, imported, deleted, backed up and restored."""
+"""The `users` command: list, show, export, import, delete, back up and restore personal layers."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def list_(
         return
     shown = list(rows)
     if not shown:
-        _show.say("No person has a layer yet.")
+        _show.say("No layers yet.")
         return
     cells = [
         (row["person"], row["lessons"], _kilobytes(row["bytes"]), _when(row["last_lesson"]), _budget_state(row))
@@ -336,7 +336,7 @@ def backup(
             counter.advance()
         if not names:
             done += backups.without_layer(persons.users, target, remove_gone)
-    _report(done, as_json, how="Delete such archives with --remove-gone.")
+    _report(done, as_json, how="Delete the archives of people without a layer with --remove-gone.")
 
 
 @users.command(
@@ -378,8 +378,8 @@ def restore(
 
 
 _WORDS = {
-    "written": "written", "unchanged": "unchanged", "restored": "restored", "present": "already there and unchanged",
-    "gone": "without a layer", "removed": "removed for lack of a layer", "failed": "failed",
+    "written": "written", "unchanged": "unchanged", "restored": "restored", "present": "already present and unchanged",
+    "gone": "without a layer", "removed": "removed (no layer)", "failed": "failed",
 }  # fmt: skip
 
 
@@ -392,7 +392,7 @@ def _report(done: Sequence[Outcome], as_json: bool | None, how: str) -> None:
             _show.print_json({"person": each.person, "outcome": each.outcome, **detail})
     else:
         words = [f"{counts[outcome]:,} {word}" for outcome, word in _WORDS.items() if counts[outcome]]
-        _show.say(", ".join(words) + "." if words else "Nobody.")
+        _show.say(", ".join(words) + "." if words else "No people.")
         if counts["gone"] or counts["present"]:
             _show.note(how)
     for each in done:

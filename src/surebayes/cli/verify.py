@@ -1,4 +1,4 @@
-"""The `verify` command: signed receipts checked, offline or against a journal."""
+"""The `verify` command: check signed receipts, offline or against a journal."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _SECTIONS = {
          "Compare on documents with lists of labels; MyNB is a class of your module mine."),
         ("surebayes compare --ham ham/ --spam spam/ -c ViewPool -c OpinionPoolNB --curve learning --out curves",
          "Draw learning curves."),
-        ("surebayes compare --suite mail --corpus spamassassin", "Compare our pool and its peers on a public corpus."),
+        ("surebayes compare --suite mail --corpus spamassassin", "Compare surebayes with other systems on a corpus."),
         ("surebayes compare --suite text --jobs 2 --out text.jsonl --resume",
          "Compare on public corpora with two processes; skip results that the file already has."),
     ),
@@ -63,7 +63,7 @@ _SECTIONS = {
 @setting("repeats", about="Hold-outs, folds or time steps.")
 @setting("train_size", about="The training share of each split.")
 @click.option("--positive", metavar="NAME", help=(
-    "The positive class of two. Default: the last one; in tables spam, 1, yes or similar."
+    "The positive class, for two classes. Default: the last one; in tables spam, 1, yes or similar."
 ))  # fmt: skip
 @setting("measure", about="The measure that decides wins and losses.")
 @click.option("--curve", type=click.Choice(["learning", "noise"]), help=(
@@ -76,8 +76,8 @@ _SECTIONS = {
     "The folder for tables (Markdown, LaTeX, JSON, CSV) and pictures; with --suite the file of results, as JSON lines."
 ))  # fmt: skip
 @click.option("--suite", type=click.Choice(["mail", "text", "guard"]), help=(
-    "Compare our pool and its peers on public corpora: mail; text, such as news and reviews; or guard, the prompts and "
-    "comments that a guard must stop."
+    "Compare surebayes with other systems on public corpora: mail; text, such as news and reviews; or guard, with "
+    "prompts and comments to block."
 ))  # fmt: skip
 @click.option("--corpus", "names", multiple=True, metavar="NAME", help="Use only this corpus; may be repeated.")
 @click.option("--system", "systems", multiple=True, metavar="NAME", help="Use only this system; may be repeated.")
@@ -222,7 +222,7 @@ def _print(comparison: Comparison, measure: str, out: str | None, as_json: bool 
 
 
 def _print_tables(comparison: Comparison, measure: str, tests: Sequence[Mapping[str, Any]]) -> None:
-    """Print measures by classifiers (letters stand for the long names), then won/lost and p for each pair."""
+    """Print measures by classifier, abbreviated to letters; then splits won and lost, and p, for each pair."""
     from rich.text import Text
 
     lower = measure.endswith("percent")

@@ -1,4 +1,4 @@
-"""corpora: the catalogue of corpora, and checks of yours."""
+"""The `corpora` command: the catalogue of corpora, and checks of installed ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def corpora() -> None:
     """List, describe and check corpora."""
 
 
-@corpora.command("list", examples=(("surebayes corpora list", "List all corpora, and mark yours."),))
+@corpora.command("list", examples=(("surebayes corpora list", "List all corpora, and mark the installed ones."),))
 @setting("data")
 @_show.output_options
 def list_(data: str | None, as_json: bool | None) -> None:

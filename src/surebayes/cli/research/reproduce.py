@@ -1,4 +1,4 @@
-"""reproduce: tables and figures of the papers, next to the published ones."""
+"""The `reproduce` command: tables and figures of the papers, next to the published ones."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def reproduce(
     if len(empty) == len(results):
         from surebayes.research.corpora import CorpusMissing
 
-        raise CorpusMissing(f"No corpora, no results. {_what_is_missing(empty)}")
+        raise CorpusMissing(f"No results, because no corpora were found. {_missing_corpora(empty)}")
     if _show.wants_json(as_json):
         click.echo(papers.as_json(results))
     else:
@@ -98,13 +98,13 @@ def reproduce(
             papers.print_rich(result, out)
     partly = [result for result in results if not result.records or any(r.ours is None for r in result.records)]
     if partly and not (options["data"] or os.environ.get("SUREBAYES_DATA")):
-        _show.note(f"Not run, or only in part: {_show.some([r.item for r in partly])}. {_what_is_missing(partly)}")
+        _show.note(f"Not run, or only in part: {_show.some([r.item for r in partly])}. {_missing_corpora(partly)}")
         ctx.exit(66)
     if empty:
-        _show.note(f"Not run: {_show.some([result.item for result in empty])}. {_what_is_missing(empty)}")
+        _show.note(f"Not run: {_show.some([result.item for result in empty])}. {_missing_corpora(empty)}")
 
 
-def _what_is_missing(results: Sequence[Result]) -> str:
+def _missing_corpora(results: Sequence[Result]) -> str:
     notes = " ".join(dict.fromkeys(note for result in results for note in result.notes if "corpus" in note.lower()))
     named = "SUREBAYES_DATA" in notes
     return notes if named else f"{notes} Name the folder of corpora with --data or SUREBAYES_DATA.".strip()

@@ -1,4 +1,4 @@
-"""The base of all commands: settings before flags, options by topic, examples, and the overview in sections."""
+"""Base classes of the commands: defaults from settings, options by topic, examples, and the overview in sections."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ OTHER_NAMES = {
 TOPICS = {
     "Tables": (
         *("csv_files", "jsonl_files", "parquet_files"),
-        *("text", "label", "encoding", "delimiter", "header", "skip_bad"),
+        *("text", "label", "keep", "encoding", "delimiter", "header", "skip_bad"),
     ),
     "New filters": ("positive", "reader", "views", "width", "content", "group"),
     "Layers and people": ("base", "own_weight", "users", "user", "quota_lessons", "quota_bytes"),
@@ -216,9 +216,9 @@ class Command(_WithHelp):
                 formatter.write_dl([(f"{name:<{width}}", about) for name, about in rows], col_max=_WIDEST)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> click.Context:
-        """Read the settings file before the arguments: they name the folder that holds it."""
+        """Read the settings file, in the folder that the arguments name, before parsing the arguments."""
         flags = self._given(info_name, args)
-        if flags.get("help"):  # whatever the settings and the environment say
+        if flags.get("help"):  # regardless of the settings and the environment
             return super().make_context(info_name, args, parent, **extra)
         path = settings.find(flags.get("model"), flags.get("config_file")) if self.settings else None
         extra["default_map"] = from_file = settings.read(path) if path else {}
@@ -265,7 +265,7 @@ class Command(_WithHelp):
         return Person(users, user, flags.get("model") or os.environ.get("SUREBAYES_MODEL"), self.person)
 
     def _given(self, info_name: str | None, args: Sequence[str]) -> dict[str, Any]:
-        """Return the options as click parses them; none after an error, which click will report again."""
+        """Return the options parsed by click; none after an error, which click reports later."""
         with click.Context(self, info_name=info_name, resilient_parsing=True, help_option_names=HELP) as ctx:
             try:
                 given = dict(self.make_parser(ctx).parse_args(list(args))[0])
@@ -330,7 +330,7 @@ class Group(_WithHelp, click.Group):
     command_class = Command
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Find a command; for another program's word, suggest the corresponding command."""
+        """Find a command; for the name of an action in another program, suggest the corresponding command."""
         command = super().get_command(ctx, cmd_name)
         if command is None and cmd_name in OTHER_NAMES and not ctx.resilient_parsing:
             meant = " or ".join(map(repr, OTHER_NAMES[cmd_name]))
@@ -364,7 +364,9 @@ def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> C
         name, about or known.about, options.SWITCH if known.kind is bool else options.VALUE, *short
     )
     default = known.default if known.kind is not float or known.default is None else f"{known.default:g}"
-    stated = known.default in (None, "") or known.kind is bool or "Default:" in declared.about
+    if known.kind is bool:
+        default = "yes" if known.default else "no"
+    stated = known.default in (None, "") or "Default:" in declared.about
     default = "" if stated else f" Default: {default}."
     if known.default is not None:  # a default of None would count as given
         extra.setdefault("default", known.default)
@@ -377,7 +379,7 @@ def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> C
 
 
 def option(declared: options.Option, **extra: Any) -> Callable[[Any], Any]:
-    """Make click's option of one that is declared for the fast paths, too."""
+    """Make a click option from a declaration that the fast paths share."""
     if declared.kind == options.FLAG:
         extra["is_flag"] = True
     spellings = ["/".join(declared.spellings)] if declared.kind == options.SWITCH else declared.spellings

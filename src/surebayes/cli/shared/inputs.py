@@ -73,7 +73,7 @@ class Inputs:
 
 
 def _note_unused(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Report a flag without effect: scripts that give it continue."""
+    """Report a flag without effect, and continue, for the sake of existing scripts."""
     if is_flag("label"):
         _show.note(f"--label has no effect: {context.info_name} uses no labels of tables.")
     return value
@@ -170,7 +170,7 @@ def delimiter_of(value: str | None) -> str | None:
 
 
 def content_and_label(inputs: Inputs, counter: _show.Progress) -> Iterator[tuple[Any, Any]]:
-    """Yield (document, label) pairs, and count them if a progress bar is shown."""
+    """Yield pairs of document and label, and count them if a progress bar is shown."""
     return _counted(inputs, counter) if counter.shown else inputs.sources.pairs()
 
 

@@ -1,4 +1,4 @@
-"""The next step: a command that works with the documents at hand."""
+"""Advice on the next step: a command that works with the filter's present documents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Advice(NamedTuple):
 
 
 def after_training(model: str, reserved: Mapping[str, int], max_fpr: float, confidence: float) -> Advice:
-    """Return the command that gives a filter its threshold, with a promise that its reserve can keep.
+    """Return the command that calibrates a filter, with the strictest promise that its reserve supports.
 
     Parameters
     ----------

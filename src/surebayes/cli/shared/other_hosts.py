@@ -1,4 +1,4 @@
-"""Statements about the other hosts of a shared journal, for commands that erase."""
+"""Messages about the other hosts of a shared journal, for commands that erase."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import click
 from surebayes.cli.shared import show as _show
 
 WITHIN = 10
-"""Seconds within which a host with `serve` follows."""
+"""Maximum delay of a host with `serve`, in seconds."""
 
 
 def statement(behind: Sequence[Mapping[str, Any]]) -> str:
-    """Return a sentence about the hosts that have not followed yet.
+    """Return a sentence about the hosts that have not yet applied the erasure.
 
     Examples
     --------

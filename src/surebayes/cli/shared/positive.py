@@ -21,7 +21,7 @@ def resolve_positive(labels: Sequence[str], taken: str, remedy: str, given: bool
     taken : str
         The default.
     remedy : str
-        The way to choose the other label, as the end of "To choose, ...".
+        Instruction for choosing the other label, which completes "To choose, ...".
     given : bool, default=False
         Whether the command line named it: then there is no doubt.
     """
@@ -42,7 +42,7 @@ def resolve_positive(labels: Sequence[str], taken: str, remedy: str, given: bool
 
 
 def note_ambiguity(classes: Sequence[str]) -> None:
-    """Name the positive class of a filter if neither its labels nor the training's --positive make it clear.
+    """Print the positive class of a filter if neither its labels nor the training's --positive make it clear.
 
     Classes out of alphabetical order were ordered by --positive, or by an answer on a terminal.
     """
@@ -56,7 +56,7 @@ def roles(negative: str, positive: str) -> str:
     Examples
     --------
     >>> roles("ham", "spam")
-    'spam is the positive class: a false alarm is ham that is called spam.'
+    'spam is the positive class: a false alarm is ham that is judged spam.'
     """
     name, other = _show.visible(positive), _show.visible(negative)
-    return f"{name} is the positive class: a false alarm is {other} that is called {name}."
+    return f"{name} is the positive class: a false alarm is {other} that is judged {name}."

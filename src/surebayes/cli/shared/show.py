@@ -35,7 +35,7 @@ def wants_json(as_json: bool | None) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON allows it; infinity and NaN become null.
+    """Return a value that JSON can represent; infinity and NaN become null.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def plain(value: Any) -> Any:
 
 
 def print_json(value: object) -> None:
-    """Print one line of JSON, in ASCII: no file name in it can control a terminal."""
+    """Print one line of JSON, in ASCII, so that file names can't control a terminal."""
     sys.stdout.write(json.dumps(plain(value), allow_nan=False) + "\n")
 
 
@@ -64,7 +64,7 @@ def print_json(value: object) -> None:
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""Return a text with its control characters escaped: a file's name must not control the terminal.
+    r"""Return a text with its control characters escaped, so that untrusted text can't control the terminal.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def print_figures(figures: Mapping[str, Sequence[Any]], confidence: float, title: str) -> None:
-    """Print measures, each (value, low, high, description), by their names in JSON, shown if there is room."""
+    """Print measures, given as (value, low, high, description) by their names in JSON, as a table."""
     wide = console().width >= 110
     header = ("", "value", f"{percent(confidence)} interval", *(("in JSON",) if wide else ()))
     rows = [
