@@ -288,11 +288,11 @@ def test_erase_names_the_hosts_that_have_not_followed(two, mails):
     assert "Not yet followed: " in told
     assert "within 10 s under `serve`" in told
     run(0, "sync", "-m", b)
-    assert "not erased yet" not in run(0, "doctor", "-m", a).out
+    assert "still pending" not in run(0, "doctor", "-m", a).out
     done = json.loads(run(75, "erase", "-m", a, "--wait", "1", one_of(mails, "ham", 1)).out)
     assert [host["erased"] for host in done["behind"]] == [False]
     assert "has not erased" in " ".join(run(0, "status", "-m", a, "--no-json").out.split())
-    assert "not erased yet" in " ".join(run(0, "doctor", "-m", a, "--no-json").out.split())
+    assert "still pending" in " ".join(run(0, "doctor", "-m", a, "--no-json").out.split())
     run(0, "sync", "-m", b)
     lesson = ("--users", a.parent / "au", "--user", "ann", one_of(mails, "ham", 2))
     run(0, "learn", "-m", a, "--as", "spam", *lesson)

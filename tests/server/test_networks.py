@@ -41,7 +41,7 @@ def test_unix_sockets_by_their_word():
 @pytest.mark.parametrize(
     ("text", "advice"),
     [
-        ("192.0.2.7/24", "Write 192.0.2.0/24 for the network, 192.0.2.7 for the address"),
+        ("192.0.2.7/24", "Write 192.0.2.0/24 for the network, or 192.0.2.7 for the address"),
         ("mail.example.org", "such as 192.0.2.7"),
         ("10.", "such as"),
         ("192.0.2.0/33", "such as"),

@@ -75,8 +75,8 @@ def test_what_cannot_be_used_gives_a_sentence(tmp_path, files):
         ((tmp_path,), "is not a regular file"),
         ((tmp_path / "pipe",), "is not a regular file"),
         ((good, other), "is not the private key of"),
-        ((good, files["ca"]), "no certificate and private key"),
-        ((files["ca"],), "no certificate and private key"),
+        ((good, files["ca"]), "not a certificate and its private key"),
+        ((files["ca"],), "not a certificate and its private key"),
         ((good, good, protected), "no certificate of an authority"),
         (("\0",), "can't be read"),
     ):
@@ -270,9 +270,9 @@ def test_a_worker_waits_for_a_certificate_that_is_being_replaced(tmp_path):
     path = issue(tmp_path / "server.pem")
     whole = path.read_bytes()
     replace(path, whole[:-200])
-    with pytest.raises(BadConfig, match="no certificate and private key"):
+    with pytest.raises(BadConfig, match="not a certificate and its private key"):
         TlsFiles(str(path))
-    with pytest.raises(BadConfig, match="no certificate and private key"):
+    with pytest.raises(BadConfig, match="not a certificate and its private key"):
         TlsFiles(str(path), patience=0.2)
     timer = threading.Timer(0.3, replace, (path, whole))
     timer.start()

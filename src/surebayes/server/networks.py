@@ -1,4 +1,4 @@
-"""Networks of clients: the allow list of the mail listeners, and the proxies that sign visitors on."""
+"""Networks of clients: the allow list of the mail listeners, and the proxies that authenticate visitors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from surebayes.errors import BadConfig
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 UNIX = "unix"
-"""The word for clients of unix sockets."""
+"""The entry of a list that stands for clients of unix sockets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Networks:
 
     @classmethod
     def parse(cls, text: str, name: str = "allow") -> Networks:
-        """Parse addresses and networks, separated by commas or blanks; `name` is that of the setting in errors."""
+        """Parse addresses and networks, separated by commas or blanks; error messages mention the setting `name`."""
         words = [word for word in re.split(r"[,\s]+", text) if word]
         return cls(tuple(_network(word, name) for word in words if word != UNIX), UNIX in words)
 
@@ -40,7 +40,7 @@ class Networks:
         if not isinstance(peer, tuple) or not peer:
             return self.unix
         address = address_of(str(peer[0]))
-        return address is not None and any(_holds(network, address) for network in self.networks)
+        return address is not None and any(_contains(network, address) for network in self.networks)
 
     def __bool__(self) -> bool:
         return self.unix or bool(self.networks)
@@ -55,14 +55,17 @@ def _network(word: str, name: str) -> Network:
         wider = ipaddress.ip_network(word, strict=False)
     except ValueError:
         example = "such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32"
-        raise BadConfig(f"{name} must have addresses and networks, {example}. Got {word[:100]!r}.") from None
+        raise BadConfig(f"{name} must list addresses and networks, {example}. Got {word[:100]!r}.") from None
     address = word.partition("/")[0]
-    raise BadConfig(f"{name}: {word!r} is neither. Write {wider} for the network, {address} for the address.")
+    raise BadConfig(
+        f"{name}: {word!r} is neither a network nor an address. Write {wider} for the network, or {address} for the "
+        "address."
+    )
 
 
 @lru_cache(1000)
 def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return the address of a peer: without its zone, and an IPv4 address where IPv6 carries one.
+    """Return the address of a peer, without its zone; an IPv4-mapped IPv6 address becomes an IPv4 address.
 
     Examples
     --------
@@ -76,12 +79,12 @@ def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
     return getattr(address, "ipv4_mapped", None) or address
 
 
-def _holds(network: Network, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+def _contains(network: Network, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     return address.version == network.version and address in network
 
 
 _RESERVED = ("authorization", "cookie", "deliver-to", "host", "origin", "password", "x-surebayes-user")
-"""Header fields that already have a meaning here."""
+"""Header fields with another meaning for this server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +110,16 @@ class SignOn:
             example = "such as 'X-Remote-User: 192.0.2.1'"
             raise BadConfig(f"sign_on must be a header field and the addresses of proxies, {example}. Got {text!r}.")
         if header in _RESERVED:
-            raise BadConfig(f"sign_on can't use the field {header}, which has another meaning. Name another one.")
+            raise BadConfig(f"sign_on can't use the field {header}, which has another meaning. Use a different field.")
         return cls(header, proxies)
 
     def name_in(self, peer: object, values: Sequence[str]) -> str | None:
-        """Return the visitor's name in the fields of a request; None without one, or from any other address.
+        """Return the visitor's name in a request; None if it has no name or doesn't come from a trusted proxy.
 
         Raises
         ------
         ValueError
-            If a proxy sent the field several times: one of them may be the visitor's.
+            If a proxy sent the field several times, because one of them may come from the visitor.
         """
         if peer not in self.proxies or not values:
             return None

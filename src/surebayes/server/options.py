@@ -11,7 +11,7 @@ from surebayes.server.address import Address
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Listening addresses, limits, and the treatment of mail.
+    """Settings of a server: addresses, limits, and the treatment of mail.
 
     Attributes
     ----------
@@ -26,17 +26,17 @@ class Options:
     workers : int
         Number of processes.
     tokens : str or None
-        The token file; without it, only this machine has access.
+        The token file; if None, only this machine has access.
     tls_certificate, tls_key, tls_client_ca : str or None
-        Files of the ports' certificate, its key, and the authorities of client certificates.
+        PEM files of the server's certificate, its private key, and the authorities for client certificates.
     allow : str
-        Networks that SPAMD and milter serve besides this machine.
+        Networks that may use SPAMD and milter, besides this machine.
     sign_on : str or None
         The header field with the user that a proxy has authenticated, and the addresses of proxies.
     max_size : int
         Maximum size of a document in bytes; a milter reads the beginning of larger messages.
     timeout : float
-        Seconds that a client has to send a request, that a request may queue, and that an answer may take.
+        Maximum duration in seconds of each stage: receiving a request, its wait in the queue, and its answer.
     concurrency : int
         Maximum number of concurrent requests per process; excess requests wait.
     request_rate : float
@@ -44,33 +44,34 @@ class Options:
     milter_action : {"tag", "quarantine", "reject", "pass"}
         Action of the milter on a positive message.
     milter_error : {"accept", "tempfail"}
-        Action of the milter after an error.
+        Reply of the milter after an error.
     shadow : bool
-        Judge and log, change nothing.
+        Whether to judge and log mail without changing anything.
     max_share : float
         Share of positives among the latest messages that counts as a surge.
     surge : {"warn", "stop"}
-        Reaction to a surge: a warning, or no message is marked until the share has dropped.
+        Reaction to a surge: log a warning, or stop marking messages until the share has dropped.
     renew : bool
         Whether to renew a certificate when lessons have made it stale.
     remember : bool
         Whether to remember verdicts, with the message's terms, sender and subject.
     remember_days, remember_most, remember_bytes : float, int, int
-        Age in days, number and bytes of the verdicts to keep.
+        Maximum age in days, number, and size in bytes of the remembered verdicts.
     own_weight, quota_lessons, quota_bytes : int
-        Weight of the lessons in a person's layer, and each person's quota (0: none).
+        Weight of the lessons in a person's layer, and the maximum number of lessons and bytes per person; 0 for no
+        limit.
     group : str, optional
         The group that may access new layers.
     open_layers : int
-        Number of layers that a process keeps open.
+        Maximum number of layers that a process keeps open.
     log_level : str
         "debug", "info", "warning" or "error".
     when_away : {"keep", "refuse"}
-        Treatment of lessons while the database of a shared journal is away.
+        Treatment of lessons while the database of a shared journal is unavailable: keep them on disk, or refuse them.
     waiting_bytes : int
-        The most bytes of lessons that are kept for it.
+        Maximum size in bytes of the lessons kept for that database.
     key : bytes
-        Key that signs the page's cookies: new at each start, shared by all processes.
+        Key that signs the page's cookies, new at each start and shared by all processes.
     ended : EndedSessions
         Signed-out sessions of the page, in all of its processes.
     """

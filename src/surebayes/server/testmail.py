@@ -1,7 +1,7 @@
-"""Signed test messages of `surebayes doctor --mail`, which are never counted.
+"""Signed test messages of `surebayes doctor --mail`, which budgets, remembered verdicts and drift ignore.
 
-Budgets, remembered verdicts and drift ignore them. Anybody can imitate such a message, so only the signature counts: a
-keyed hash of the whole message in its Message-ID, valid for an hour. The key is in the filter's folder.
+The Message-ID contains a signature, a keyed hash of the whole message that is valid for an hour, so that others can't
+forge test messages. The key is in the filter's folder.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import time
 from surebayes.persist.folder import locked, put
 
 TESTER = "surebayes-doctor"
-"""Author and person of such messages in the history."""
+"""Author and person of test messages in the history."""
 KEY_NAME = "doctor.key"
-"""The key's file name."""
+"""File name of the key."""
 VALID = 3600.0
-"""Validity of a signature, in seconds."""
+"""Period of validity of a signature, in seconds."""
 _DOMAIN = b"surebayes-doctor.localhost"
 _NAME = re.compile(rb"<([0-9a-f]{16}\.[0-9a-f]{8,16})\.([0-9a-f]{32})@" + re.escape(_DOMAIN) + rb">")
 _KEY_BYTES = 32
@@ -71,7 +71,7 @@ def is_test(document: bytes | str, folder: str) -> bool:
 
 
 def _signature(key: bytes, mail: bytes) -> bytes:
-    """Sign a message without its white space, which mail servers change."""
+    """Sign a message, ignoring white space, because mail servers change it."""
     return hmac.new(key, mail.translate(None, b" \t\r\n"), hashlib.sha256).hexdigest()[:32].encode()
 
 

@@ -1,4 +1,4 @@
-"""TLS of listening ports: certificates that follow their files, and a gate that bounds handshakes and connections."""
+"""TLS of listening ports: certificates reloaded when their files change, and limits on handshakes and connections."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from typing import Any
 from surebayes.errors import BadConfig
 
 LOOK_EVERY = 1.0
-"""Seconds between two looks at the files."""
+"""Seconds between checks of the files."""
 SOON = 14 * 86400
-"""Seconds before a certificate expires, when the log warns."""
+"""Remaining validity of a certificate, in seconds, below which the log warns."""
 HANDSHAKE = 10.0
-"""Seconds for a handshake."""
+"""Timeout of a handshake, in seconds."""
 MOST_HANDSHAKES = 200
-"""Handshakes of a process at once; one more ends the oldest, which an honest client has finished long ago."""
+"""Maximum number of concurrent handshakes per process. A new one beyond it ends the oldest."""
 MOST_CONNECTIONS = 4000
-"""Connections of a process over TLS; an idle one takes some 25 kB."""
+"""Maximum number of TLS connections per process; an idle one takes some 25 kB."""
 PIECE = 1 << 16
-"""Bytes that are encrypted or read at once."""
+"""Bytes to encrypt or read at once."""
 
 
 class TlsFiles:
-    """The context for new connections, made again when one of the files changes.
+    """The TLS context for new connections, reloaded when one of its files changes.
 
-    A change that can't be used is logged, and the previous certificate stays in use.
+    If the new files are invalid, the error is logged and the previous certificate stays in use.
 
     Parameters
     ----------
     certificate : str
         File of the certificate and its chain, in PEM.
     key : str, optional
-        File of the private key; None if it is in the file of the certificate.
+        File of the private key; by default the file of the certificate.
     client_ca : str, optional
-        File of the authorities for client certificates; None accepts no client certificate.
+        File of the authorities for client certificates; None to request no client certificates.
     log : callable, optional
         Logger: called with a level, an event, and fields.
     patience : float, default=0.0
-        Seconds to wait for files that can't be used yet: a worker may start while they are being replaced.
+        Seconds to wait for valid files, because a worker may start while they are being replaced.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class TlsFiles:
         self._report_end()
 
     def _load(self) -> tuple[ssl.SSLContext, float]:
-        """Return a context from the files, and the end of the certificate; BadConfig if they can't be used."""
+        """Return a context from the files, and the certificate's expiry time; raise BadConfig if they are invalid."""
         for path in self._files():
             check_file(path)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -135,7 +135,7 @@ class TlsFiles:
 
 
 def check_file(path: str) -> None:
-    """Raise BadConfig for a file that can't be read: never wait for a pipe in its place."""
+    """Raise BadConfig unless a path is a readable regular file; never block on a named pipe."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
@@ -163,7 +163,7 @@ def _no_passphrase() -> str:
 
 
 def _why(error: Exception, certificate: str, key: str) -> str:
-    """Return a sentence for an error of the pair of certificate and key."""
+    """Return a sentence for an error in loading a certificate and its key."""
     reason = getattr(error, "reason", None) or str(error)
     if reason == "passphrase":
         return f"{key} is protected by a passphrase, which a server can't ask for. Store the key without one."
@@ -171,11 +171,18 @@ def _why(error: Exception, certificate: str, key: str) -> str:
         return f"{key} is not the private key of {certificate}."
     if reason == "EE_KEY_TOO_SMALL":
         return f"The key of {certificate} is too short: 2,048 bits of RSA or a curve such as P-256 are needed."
-    return f"{certificate} and {key} are no certificate and private key in PEM ({reason.lower().replace('_', ' ')})."
+    reason = reason.lower().replace("_", " ")
+    return f"{certificate} and {key} are not a certificate and its private key in PEM ({reason})."
 
 
 def end_of(path: str) -> float:
-    """Return the end of the first certificate of a file, in seconds since 1970; ValueError for a malformed one."""
+    """Return the expiry time of the first certificate in a file, in seconds since 1970.
+
+    Raises
+    ------
+    ValueError
+        If the certificate is malformed.
+    """
     with open(path, encoding="latin-1") as file:
         text = file.read(1 << 20)
     start, end = text.find(ssl.PEM_HEADER), text.find(ssl.PEM_FOOTER)
@@ -187,7 +194,7 @@ def end_of(path: str) -> float:
 
 
 def _end_of_validity(encoded: bytes) -> float:
-    """Return notAfter of a certificate in DER: TBSCertificate, RFC 5280, section 4.1."""
+    """Return the field notAfter of a certificate in DER (RFC 5280, section 4.1)."""
     at = _value(encoded, _value(encoded, 0)[0])[0]  # into Certificate, into TBSCertificate
     skipped = 4 if encoded[at] == 0xA0 else 3  # version, which may be absent; serial number, signature, issuer
     for _ in range(skipped):
@@ -202,7 +209,7 @@ def _end_of_validity(encoded: bytes) -> float:
 
 
 def _value(encoded: bytes, at: int) -> tuple[int, int]:
-    """Return the start and the length of the value at an offset."""
+    """Return the start and the length of the DER value at an offset."""
     length, start = encoded[at + 1], at + 2
     if length & 0x80:
         size = length & 0x7F
@@ -229,10 +236,10 @@ def names_in(certificate: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 
 class Gate:
-    """Connections over TLS of a listener: handshakes are bounded in time and number, connections in number.
+    """TLS connections of a listener, with limits on the duration and number of handshakes and on connections.
 
-    asyncio's own TLS ends a connection in both directions as soon as the client has sent all, which spamc does before
-    it reads the answer.
+    asyncio's TLS can't be used: it closes a connection in both directions when the client ends its side, and spamc ends
+    its side before it reads the answer.
 
     Parameters
     ----------
@@ -248,7 +255,7 @@ class Gate:
         self.connections: set[_SecuredConnection] = set()
 
     def around(self, make: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
-        """Return a factory of protocols that use TLS, and pass the plain bytes to those of another factory."""
+        """Wrap a factory of protocols: return one whose protocols use TLS and pass on the plain bytes."""
         return lambda: _SecuredConnection(self, make)
 
     def close(self) -> None:
@@ -258,7 +265,7 @@ class Gate:
 
 
 class _SecuredConnection(asyncio.Protocol):
-    """One connection: first its handshake, then plain bytes for a protocol inside."""
+    """A TLS connection: its handshake, then plain bytes for an inner protocol."""
 
     def __init__(self, gate: Gate, make: Callable[[], asyncio.Protocol]) -> None:
         self.gate, self._make = gate, make
@@ -318,7 +325,7 @@ class _SecuredConnection(asyncio.Protocol):
         return True
 
     def read(self) -> None:
-        """Pass on received bytes, as far as the inner protocol reads."""
+        """Pass received bytes to the inner protocol, until it pauses reading."""
         assert self.inner is not None
         try:
             while not self.is_paused and not self._has_ended and not self.socket.is_closing():
@@ -328,7 +335,7 @@ class _SecuredConnection(asyncio.Protocol):
                 self.inner.data_received(data)
         except ssl.SSLWantReadError:
             self.flush()
-        except ssl.SSLZeroReturnError:  # the client has sent all, and may still read
+        except ssl.SSLZeroReturnError:  # the client has ended its side, and may still read
             self._has_ended = True
             if not self.inner.eof_received():
                 self.shut()
@@ -346,21 +353,21 @@ class _SecuredConnection(asyncio.Protocol):
             self.socket.abort()
 
     def flush(self) -> None:
-        """Send the library's output."""
+        """Send the encrypted bytes that the TLS library has produced."""
         if data := self.outgoing.read():
             self.socket.write(data)
 
     def shut(self) -> None:
-        """Announce the end, and close when everything is sent."""
+        """Send a closure alert, and close the connection when everything is sent."""
         if self.socket.is_closing():
             return
-        with contextlib.suppress(ssl.SSLError):  # it waits for the client's announcement; this server doesn't
+        with contextlib.suppress(ssl.SSLError):  # SSLWantRead: don't wait for the client's alert
             self.tls.unwrap()
         self.flush()
         self.socket.close()
 
     def eof_received(self) -> bool:
-        """Continue to send after an announced end; otherwise the connection was lost."""
+        """Keep the connection open for sending if the client ended its side with an alert."""
         return self._has_ended
 
     def pause_writing(self) -> None:
@@ -381,7 +388,7 @@ class _SecuredConnection(asyncio.Protocol):
 
 
 class _SecuredTransport(asyncio.Transport):
-    """The transport of the protocol inside: plain bytes in, encrypted ones out."""
+    """The transport of the inner protocol, which encrypts the bytes written to it."""
 
     def __init__(self, connection: _SecuredConnection) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Batches of short tasks: a thread runs several requests in a row and notifies the event loop once."""
+"""Batched execution of short tasks: a thread runs several requests, then notifies the event loop once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Two threads that judge short messages in parallel would only wait for each other
 
 
 class Turns:
-    """Run work in a thread; under load, requests share thread switches.
+    """Queue of tasks for a thread pool; under load, several tasks share a thread switch.
 
     Parameters
     ----------
@@ -36,10 +36,10 @@ class Turns:
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._threads = 0
         self._began: dict[int, float] = {}  # start time of the current work, by thread
-        self._looks_again = False
+        self._check_is_scheduled = False
 
     async def do(self, work: Callable[[], Answer]) -> Answer:
-        """Queue work; return its result."""
+        """Run a task in a thread, and return its result."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
         with self._lock:
@@ -48,20 +48,20 @@ class Turns:
         return await answer
 
     def _ensure_thread(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start a thread for queued tasks: one, and a second if the first takes long."""
+        """Start a thread for the queued tasks, and a second one if a task of the first takes long."""
         with self._lock:
             takes_long = self._threads == 1 and any(time.monotonic() - began > LONG for began in self._began.values())
             starts = bool(self._waiting) and (self._threads == 0 or takes_long)
             self._threads += starts
-            looks_again = self._threads == 1 and len(self._waiting) > starts and not self._looks_again
-            self._looks_again |= looks_again
+            schedules_check = self._threads == 1 and len(self._waiting) > starts and not self._check_is_scheduled
+            self._check_is_scheduled |= schedules_check
         if starts:
             self._pool.submit(self._run_batch, loop)
-        if looks_again:
+        if schedules_check:
             loop.call_later(LONG, self._check_again, loop)
 
     def _check_again(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._looks_again = False
+        self._check_is_scheduled = False
         self._ensure_thread(loop)
 
     def _run_batch(self, loop: asyncio.AbstractEventLoop) -> None:

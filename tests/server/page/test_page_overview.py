@@ -69,7 +69,7 @@ def test_one_sentence_says_whether_all_is_well():
     status = {**WELL, "audit": audited}
     assert sentences([], status, HOURS, "ham") == [
         "All is well.", "Last 24 hours: 6 messages, 2 of them judged spam.",
-        "1 false alarm among 100 good messages with a known label so far.",
+        "So far: 1 false alarm among 100 good messages with a known label.",
         "These figures do not contradict the promise of 2%.",
     ]  # fmt: skip
     assert sentences([{"level": SHOULD}], WELL, HOURS, "ham")[0] == "All is well; 1 improvement suggested."

@@ -12,17 +12,17 @@ from surebayes.server.http.problems import problem_response
 from surebayes.server.tls import names_in
 
 MAX_HEAD = 65536
-"""Bytes of request line and header fields; of a chunk's size and extensions; of trailers."""
+"""Maximum size in bytes of request line and header fields; of a chunk's size and extensions; and of trailers."""
 MAX_WAITING = 64
-"""Pipelined requests that a connection may send before the first answer."""
+"""Maximum number of pipelined requests before the first answer."""
 CERTIFICATE = "certificate"
-"""Names of the client's certificate, in the state of a request."""
+"""Key of the names in the client's certificate, in the state of a request."""
 GRACE = 1.0
-"""Seconds between the timeout of a body's reader and that of the protocol."""
+"""Delay of the protocol's timeout after that of the body's reader, in seconds."""
 
 
 class _JoinedWrites:
-    """A transport that joins the writes of one turn of the event loop: head and body of an answer."""
+    """A transport that joins the writes of one iteration of the event loop, such as head and body of an answer."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
@@ -53,14 +53,14 @@ class _JoinedWrites:
 class BoundedProtocol(HttpToolsProtocol):
     """A connection with limits on the size and the duration of each part of a request.
 
-    uvicorn waits for the rest of a head without a timeout, keeps every header field and trailer, reads on after an
-    answered head, and queues every pipelined request.
+    Without them, uvicorn waits for the rest of a head without a timeout, keeps every header field and trailer,
+    continues to read after it has answered a head, and queues any number of pipelined requests.
     """
 
     seconds = 60.0
-    """Timeout of a head, and of an unread rest."""
+    """Timeout for a head, and for a body that the application doesn't read."""
     most_body = 2**26
-    """Largest body, in bytes; above the application's limit, so that its own answer comes first."""
+    """Largest body, in bytes; above the application's limit, so that the application can refuse it first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timer of the first request."""
@@ -71,7 +71,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
         super().connection_made(transport)
         self._names = names_in(transport.get_extra_info("peercert"))
-        if self.client is None and not is_unix(transport):  # without an address it would count as a unix socket's
+        if self.client is None and not is_unix(transport):  # without an address it would pass for a unix socket
             transport.abort()
         self.transport = _JoinedWrites(transport, self.loop)  # type: ignore[assignment]
         self._start_timer()
@@ -102,7 +102,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(431, "The chunk headers and extensions of the body take too many bytes.")
 
     def on_message_begin(self) -> None:
-        """Start the timer of a request that began in the same bytes as the end of the previous one."""
+        """Start the timer of a request, which may begin in the same bytes as the end of the previous one."""
         super().on_message_begin()
         if self._names:
             self.scope["state"][CERTIFICATE] = self._names
@@ -114,7 +114,7 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Start the body; close the connection after the answers due if too many requests are pipelined."""
+        """Prepare for the body; if too many requests are pipelined, close the connection after the pending answers."""
         self._in_head = False
         self._body = self._beside = self._since_body = 0
         self._stop_timer()
@@ -144,7 +144,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._body = self._beside = self._since_body = 0
 
     def pause_writing(self) -> None:
-        """Start the timer for reading the answer."""
+        """Start a timer, because the client isn't reading the answer."""
         super().pause_writing()
         if self._unread is None:
             self._unread = self.loop.call_later(self.seconds, self.transport.abort)
@@ -178,9 +178,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(408, f"No complete request arrived within {self.seconds:g} s.")
 
     def _refuse(self, status: int, detail: str) -> None:
-        """Send an error, and close a moment later: closing with unread bytes would discard the answer.
+        """Send an error and close a second later, because closing with unread bytes would discard the answer.
 
-        If an answer has begun, or another one is due, close without an error.
+        If an answer has begun, or another one is pending, close without an error.
         """
         if self._refused:
             return

@@ -15,7 +15,7 @@ _NOT_HERE = (
     "connections", "control_connections", "pools_allocated", "pools_freed", "bytes_allocated", "chunks_allocated",
     "shared_chunks_allocated", "chunks_freed", "chunks_oversized", "fragmented",
 )  # fmt: skip
-"""Figures of rspamd's memory and connections; rspamc prints an error without them."""
+"""Statistics on rspamd's memory and connections, reported as 0, because rspamc requires them."""
 _MESSAGE_ID = re.compile(rb"^message-id:[ \t]*<([^>\r\n]{1,900})>", re.IGNORECASE | re.MULTILINE)
 
 
@@ -49,7 +49,7 @@ def _symbol(judgement: Judgement) -> dict[str, Any]:
 
 
 def _milter(mail: bytes, judgement: Judgement) -> dict[str, Any]:
-    """Return header changes for a milter in front of rspamd: remove all forged fields, not only ours."""
+    """Return header changes for a milter in front of rspamd; they remove all forged fields, not only those it adds."""
     if not judgement.cleans:
         return {}
     added: dict[str, list[dict[str, Any]]] = {}

@@ -1,6 +1,6 @@
-"""SPAMD, the protocol of SpamAssassin's daemon, versions 1.0 to 1.5: requests and replies.
+"""Requests and replies of SPAMD, the protocol of SpamAssassin's daemon, versions 1.0 to 1.5.
 
-Input and output are in `spamd_listener`.
+`spamd_listener` does the input and output.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from surebayes.server.marks import REQUIRED, marked, symbol_of
 from surebayes.server.service import Judgement
 
 MAX_HEAD = 8192
-"""Largest head of a request, in bytes."""
+"""Maximum size of a request's head, in bytes."""
 
 UNPACKED = 1 << 20
-"""Size of a piece of decompressed output, in bytes."""
+"""Maximum size of a piece of decompressed output, in bytes."""
 
 CHECKS = ("CHECK", "SYMBOLS", "REPORT", "REPORT_IFSPAM", "PROCESS", "HEADERS")
 METHODS = (*CHECKS, "TELL", "PING", "SKIP")
@@ -50,15 +50,15 @@ class Request:
     version : (int, int)
         Protocol version of the client.
     length : int or None
-        Length of the message in bytes; None if it ends with the connection.
+        Length of the message in bytes; None if the message ends with the connection.
     user : str or None
-        The user of the client.
+        The user that the client named.
     compressed : bool
         Whether the message is compressed by zlib.
     message_class : str
-        TELL: "spam", "ham" or "".
+        With TELL, the reported class: "spam", "ham", or "" to forget the message.
     set, remove : frozenset of str
-        TELL: "local", "remote".
+        With TELL, the databases to change: "local", "remote".
     """
 
     method: str
@@ -87,7 +87,7 @@ def split_head(data: bytes) -> tuple[bytes, int] | None:
 
 
 def _has_no_headers(first: bytes) -> bool:
-    """Return whether a first line is invalid, or of a version without header fields."""
+    """Return whether a first line is invalid, or its protocol version has no header fields."""
     match = _FIRST_LINE.fullmatch(first.rstrip(b"\r").decode("latin-1"))
     return match is None or match[1] not in METHODS or (int(match[2]), int(match[3])) <= (1, 0)
 
@@ -142,13 +142,13 @@ def _read_header(request: Request, name: str, value: str) -> None:
 
 
 def check_length(request: Request, arrived: int) -> None:
-    """Refuse a message of another length than declared: an incomplete message must not be returned as complete."""
+    """Raise BadRequest if a message doesn't have the declared length, so that no truncated message is returned."""
     if request.length is not None and request.length != arrived:
         raise BadRequest(f"(Content-Length mismatch: Expected {request.length} bytes, got {arrived} bytes)")
 
 
 def unpacked(message: bytes, most: int) -> Iterator[bytes]:
-    r"""Decompress a message in pieces; never yield more bytes than allowed.
+    r"""Decompress a message in pieces, up to a maximum size.
 
     Examples
     --------
@@ -218,8 +218,8 @@ def report(judgement: Judgement) -> str:
         "---- ---------------------- --------------------------------------------------",
     ]
     if judgement.marks:
-        what = f"score {verdict.score:.3f}, threshold {verdict.threshold:.3f}, probability {verdict.probability:.4f}"
-        lines.append(f"{shown:4.1f} {symbol_of(judgement):<22} {what}")
+        details = f"score {verdict.score:.3f}, threshold {verdict.threshold:.3f}, probability {verdict.probability:.4f}"
+        lines.append(f"{shown:4.1f} {symbol_of(judgement):<22} {details}")
     return "\n".join(lines) + "\n"
 
 
@@ -237,5 +237,5 @@ def refusal(error: BaseException, code: int) -> bytes:
 
 
 def printable(text: str) -> str:
-    """Return text on one line, bounded."""
+    """Return the first 200 characters of a text, with "?" for anything but printable ASCII."""
     return "".join(c if " " <= c <= "~" else "?" for c in text[:200])

@@ -1,4 +1,4 @@
-"""Charts as plain SVG, without scripts, coloured by the style sheet."""
+"""Charts as plain SVG without scripts; the style sheet sets the colours."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ICONS = {
 
 
 def icon(name: str) -> Markup:
-    """Draw an icon; the adjacent text has its meaning."""
+    """Draw an icon, hidden from screen readers: the adjacent text has its meaning."""
     return Markup('<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d="{}"></path></svg>').format(
         ICONS[name]
     )
@@ -77,13 +77,13 @@ def nice_top(value: float) -> float:
 
 
 def days(names: Sequence[str], counts: Sequence[dict[str, int]], kinds: Sequence[str], name: str) -> Markup:
-    """Draw counts by day as stacked bars, a colour for each kind; `name` is that of the unit."""
+    """Draw counts by day as stacked bars, one colour per kind; `name` is the name of the unit."""
     total = unit(sum(sum(day.values()) for day in counts), name)
     return _bars(names, counts, kinds, plain("dashboard.chart", total=total, days=unit(len(names), "day")))
 
 
 def hours(starts: Sequence[str], counts: Sequence[dict[str, int]], kinds: Sequence[str]) -> Markup:
-    """Draw verdicts by hour, as `days` does."""
+    """Draw verdicts by hour as stacked bars, one colour per kind."""
     total = unit(sum(sum(hour.values()) for hour in counts), "verdict")
     names = [f"{start[11:16]} UTC" for start in starts]
     return _bars(names, counts, kinds, plain("dashboard.chart-hours", total=total, hours=unit(len(starts), "hour")))
@@ -92,7 +92,7 @@ def hours(starts: Sequence[str], counts: Sequence[dict[str, int]], kinds: Sequen
 def _bars(names: Sequence[str], counts: Sequence[dict[str, int]], kinds: Sequence[str], about: str) -> Markup:
     height, base = 150, 122
     most = nice_top(max((sum(day.values()) for day in counts), default=0))
-    room = (WIDTH - _PAD - 6) / max(len(names), 1)
+    bar_width = (WIDTH - _PAD - 6) / max(len(names), 1)
     inside = [_line("axis", _PAD, base, WIDTH - 6, base), _text(_PAD - 6, 16, f"{most:g}", "end"),
               _text(_PAD - 6, base, "0", "end"), _line("grid", _PAD, 12, WIDTH - 6, 12)]  # fmt: skip
     for k, (name, day) in enumerate(zip(names, counts)):
@@ -104,10 +104,10 @@ def _bars(names: Sequence[str], counts: Sequence[dict[str, int]], kinds: Sequenc
             size = (base - 12) * day.get(kind, 0) / most
             if size:
                 top -= size
-                inside.append(_rect(f"k{place}", _PAD + k * room + 1, top, room - 2, size, title))
+                inside.append(_rect(f"k{place}", _PAD + k * bar_width + 1, top, bar_width - 2, size, title))
     for k in (0, len(names) // 2, len(names) - 1):
         anchor = "start" if k == 0 else "end" if k == len(names) - 1 else "middle"
-        x = _PAD + room * (k if k == 0 else k + 1 if k == len(names) - 1 else k + 0.5)
+        x = _PAD + bar_width * (k if k == 0 else k + 1 if k == len(names) - 1 else k + 0.5)
         inside.append(_text(x, 142, names[k], anchor))
     return _svg(inside, height, about, "days")
 
@@ -145,7 +145,7 @@ def alarms(curve: Sequence[Sequence[float]], promised: float) -> Markup:
 def band(points: Sequence[dict[str, Any]], promised: float | None) -> Markup:
     """Draw the bounds of the running audit over the days, and the promised rate.
 
-    The scale is that of the square root, so that a promise of one in a thousand is seen below a band of a tenth.
+    The scale is a square root, so that a promise of 0.1% is visible below a band that reaches 10%.
     """
     height, base, left = 170, 138, 44
     most = nice_top(max(points[-1]["upper"], promised or 0.0) * 1.05)
@@ -208,7 +208,7 @@ class Scale:
             self.low, self.high = self.low - 1, self.high + 1
 
     def x(self, score: float) -> float:
-        """Return the x coordinate of a score, clipped to the picture."""
+        """Return the x coordinate of a score, clipped to the chart."""
         share = (score - self.low) / (self.high - self.low)
         return _LEFT + (_RIGHT - _LEFT) * min(max(share, 0.0), 1.0)
 
@@ -225,12 +225,12 @@ def histogram(
         for score in scores:
             counts[min(int((score - scale.low) / (scale.high - scale.low) * BINS), BINS - 1)] += 1
         most = max(counts, default=0) or 1
-        room = (_RIGHT - _LEFT) / BINS
+        bar_width = (_RIGHT - _LEFT) / BINS
         for k, count in enumerate(counts):
             if count:
                 size = max((middle - _TOP) * math.sqrt(count / most), 1.5)
                 y = middle - size if sign < 0 else middle
-                inside.append(_rect(kind, _LEFT + k * room + 0.5, y, room - 1, size, f"{count:,}"))
+                inside.append(_rect(kind, _LEFT + k * bar_width + 0.5, y, bar_width - 1, size, f"{count:,}"))
     inside.append(_line("axis", _LEFT, middle, _RIGHT, middle))
     for k in range(5):
         score = scale.low + (scale.high - scale.low) * k / 4
@@ -276,7 +276,7 @@ def corner(points: Sequence[dict[str, float]], here: int, most: float) -> Markup
 
 
 def share(value: float, most: float) -> Markup:
-    """Draw a contribution to a score: to the right for the positive class, to the left against it."""
+    """Draw a contribution to a score as a bar, to the right if it favours the positive class, else to the left."""
     half = 100.0
     size = min(abs(value) / most, 1.0) * half if most else 0.0
     x = half if value > 0 else half - size

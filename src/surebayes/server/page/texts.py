@@ -1,6 +1,6 @@
-"""Every text of the page, in the order of its places, to be read in one go.
+"""All texts of the web page, in the order of its sections.
 
-A text is markup: ``{name}`` is replaced by a value, which is escaped. ``one|several`` has a form for the number one.
+A text is markup, in which ``{name}`` is replaced by an escaped value. ``one|several`` has a singular and a plural.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ TEXTS: Mapping[str, str] = {
     # ---- frame
     "frame.title": "{title} · surebayes",
     "frame.skip": "Skip to content",
-    "frame.places": "Places",
+    "frame.places": "Sections",
     "frame.tabs": "{place}: pages",
     "frame.colours": "Colours",
     "frame.auto": "auto",
@@ -60,13 +60,13 @@ TEXTS: Mapping[str, str] = {
     "dashboard.must": "{problems} to fix.",
     "dashboard.should": "All is well; {improvements} suggested.",
     "dashboard.today": "Last 24 hours: {messages}, {positives} of them judged {positive}.",
-    "dashboard.delivered": "{alarms} among {known} with a known label so far.",
+    "dashboard.delivered": "So far: {alarms} among {known} with a known label.",
     "dashboard.positive": "positive",
     "dashboard.compatible": "These figures do not contradict the promise of {rate}.",
     "dashboard.quiet": "No messages in the last 24 hours.",
     "dashboard.next": "What to do next",
     "dashboard.nothing": (
-        'Nothing needs doing. Reporting a few <a href="/mail?q=is%3Aunsure">unsure messages</a> teaches the most.'
+        'No action is needed. The most useful lessons come from <a href="/mail?q=is%3Aunsure">unsure messages</a>.'
     ),
     "dashboard.band": "False alarms so far",
     "dashboard.band-about": (
@@ -107,7 +107,7 @@ TEXTS: Mapping[str, str] = {
     "todo.none": "There is no promise yet: nothing limits false alarms.",
     "todo.none-do": "Choose a threshold",
     "todo.reserve": "A promise of {rate} needs {missing}.",
-    "todo.reserve-do": "See how to add some",
+    "todo.reserve-do": "Add good mail",
     "todo.stale": "The model has learnt since the promise for {label} was made: {reason}.",
     "todo.stale-do": "Choose a threshold",
     "todo.shadow": "Shadow mode: mail is judged and logged, but not changed.",
@@ -165,7 +165,7 @@ TEXTS: Mapping[str, str] = {
     "mail.correct": "correct: {label}",
     "mail.confirmed": "confirmed",
     "mail.older": "Older messages",
-    "mail.further": "Look further back",
+    "mail.further": "Search older messages",
     "mail.end": "End of the list",
     "mail.none": (
         '<strong>No matching messages</strong>Remove a search word, or <a href="/mail">show all messages</a>.'
@@ -202,7 +202,7 @@ TEXTS: Mapping[str, str] = {
     ),
     "message.above": "above",
     "message.below": "below",
-    "message.turn-none": "No number of corrections would reverse this verdict.",
+    "message.turn-none": "Corrections can't reverse this verdict.",
     "message.turn": "{turns} would reverse this verdict.",
     "message.probability": "The probability of {positive} is {probability}.",
     "message.for": "Evidence for {positive}",
@@ -244,14 +244,14 @@ TEXTS: Mapping[str, str] = {
     "evidence.text": "Text",
     "evidence.text-about": "Text of the message",
     "evidence.cut": "The page shows the first 40,000 characters.",
-    "novelty.words": ("Unlike anything learnt, mostly in its words: {share} of the known messages are as unfamiliar."),
+    "novelty.words": ("Unlike all learnt messages, mostly in its words: {share} of the known ones are as unfamiliar."),
     "novelty.source": (
-        "Unlike anything learnt, mostly in its header and addresses: {share} of the known messages are as unfamiliar."
+        "Unlike all learnt messages, mostly in its header and addresses: {share} of the known ones are as unfamiliar."
     ),
     "evidence.truncated": "This message is larger than the limit: only its beginning was judged.",
     "evidence.score": "score; {positive} above {threshold}",
     "evidence.probability": "probability of {positive}",
-    "evidence.no-turn": "no number of corrections would reverse the verdict",
+    "evidence.no-turn": "corrections can't reverse the verdict",
     "evidence.turn": "correction would reverse the verdict|corrections would reverse the verdict",
     # ---- check a message
     "check.title": "Check a message",
@@ -301,7 +301,7 @@ TEXTS: Mapping[str, str] = {
     "promise.rate-text": "{alarms} in {messages}, actual rate {low} to {high}",
     "promise.precision": "Precision",
     "promise.precision-text": "{right} of {given} reviewed, actual share {low} to {high}",
-    "promise.valid": "Valid at all times, whatever is learnt, with confidence {confidence}.",
+    "promise.valid": "Valid at all times, also after further lessons, with confidence {confidence}.",
     "promise.nothing-delivered": "Delivered so far",
     "promise.budget": "Alarm budget: {label}",
     "promise.muted": "muted",
@@ -425,7 +425,7 @@ TEXTS: Mapping[str, str] = {
     "learning.last": "Last lesson",
     "learning.lessons": "Lessons",
     "learning.unknown": "unknown",
-    "learning.authors-about": "This table counts the lessons below.",
+    "learning.authors-about": "Only the lessons listed below are counted.",
     "learning.list": "Journal",
     "learning.number": "Number",
     "learning.time": "Time",
@@ -496,7 +496,8 @@ TEXTS: Mapping[str, str] = {
     "settings.mode-tag": "mail is marked",
     "settings.mode-stopped": "mail is not marked while the surge lasts",
     "settings.change": (
-        "Options of <code>surebayes serve</code> and the settings file change these; restart the server afterwards."
+        "To change these values, edit the settings file or the options of <code>surebayes serve</code>, and restart "
+        "the server."
     ),
     "settings.retention": "Remembered verdicts",
     "settings.kept": "Kept",
@@ -531,8 +532,8 @@ TEXTS: Mapping[str, str] = {
     "people.actions": "Actions",
     "people.more": "More people",
     "people.none": (
-        "<strong>No people yet</strong>A person gets a layer with their first lesson: add "
-        "<code>?user=NAME</code> to the request that teaches it."
+        "<strong>No people yet</strong>A person's first lesson creates their layer: add <code>?user=NAME</code> to the "
+        "request that teaches it."
     ),
     "people.off": (
         "<strong>Personal layers are off</strong>Start the server with <code>--users DIR</code> to give each "
@@ -566,7 +567,7 @@ TEXTS: Mapping[str, str] = {
 
 
 def text(name: str, /, **values: Any) -> Markup:
-    """Return a text with its values in place.
+    """Return a text with its values filled in.
 
     Examples
     --------
@@ -577,7 +578,7 @@ def text(name: str, /, **values: Any) -> Markup:
 
 
 def plain(name: str, /, **values: Any) -> str:
-    """Return a text for a notice or an attribute: without markup, its values not escaped.
+    """Return a text for a notice or an attribute, without markup and with unescaped values.
 
     Examples
     --------
