@@ -1,4 +1,4 @@
-/* Shared by all kernels: Python's limited API, unaligned loads, growing arrays. */
+/* Common definitions of all kernels: Python's limited API, unaligned loads, and growing arrays. */
 #ifndef SUREBAYES_COMMON_H
 #define SUREBAYES_COMMON_H
 
@@ -51,7 +51,7 @@ static inline int lowest_bit(uint64_t x)
 }
 #endif
 
-/* Every buffer that tokens are read from has this many readable bytes after its end. */
+/* Number of readable bytes after the end of every buffer from which tokens are read. */
 #define PADDING 16
 
 static inline uint64_t load8(const uint8_t *p)
@@ -100,7 +100,7 @@ static inline Status enlarge(void *array, size_t *capacity, size_t need, size_t 
     return OK;
 }
 
-/* Make room for `need` items; capacity doubles. Without memory the array stays unchanged. */
+/* Make room for `need` items by doubling the capacity; if memory runs out, the array remains unchanged. */
 static inline Status reserve(void *array, size_t *capacity, size_t need, size_t item)
 {
     return LIKELY(need <= *capacity) ? OK : enlarge(array, capacity, need, item);

@@ -1,4 +1,4 @@
-/* The GIL: released for work long enough to be worth it. */
+/* Release of the GIL, for work that takes longer than the release itself. */
 #ifndef SUREBAYES_GIL_H
 #define SUREBAYES_GIL_H
 

@@ -1,4 +1,4 @@
-/* UTF-8, one character at a time. */
+/* Reading and writing of single characters in UTF-8. */
 #ifndef SUREBAYES_UTF8_H
 #define SUREBAYES_UTF8_H
 

@@ -1,4 +1,4 @@
-/* Reading of many messages at once, without the GIL. Messages that need Python are handled by read_mail. */
+/* Parsing of many messages at once, without the GIL. Messages that need Python code are left to read_mail. */
 #include "../hashing.h"
 #include "../gil.h"
 #include "blake2.h"
@@ -74,7 +74,7 @@ static Status put_columns(Batch *batch, Mail *mail)
     return OK;
 }
 
-/* Add the fingerprint and the Message-ID of a message, which isn't plain if its Message-ID isn't. */
+/* Add the fingerprint and the Message-ID of a message; the message isn't plain if its Message-ID isn't. */
 static Status put_names(Batch *batch, Mail *mail, Span identity, Py_ssize_t subject)
 {
     Scratch *made = &batch->made, *text = &batch->text, *folded = &batch->folded;

@@ -1,3 +1,4 @@
+/* BLAKE2b (RFC 7693), as hashlib computes it, with digests of 16 bytes. */
 #include "blake2.h"
 
 enum { BLOCK = 128, ROUNDS = 12 };

@@ -1,3 +1,4 @@
+/* Parsing of plain Content-Type and Content-Disposition fields; all other forms are left to headers.py. */
 #include "content_type.h"
 
 PartType part_type(const char *name, Py_ssize_t size)

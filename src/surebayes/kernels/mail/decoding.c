@@ -1,3 +1,4 @@
+/* Decoding of a part to UTF-8: quoted-printable, line ends, and the most common character sets. */
 #include "decoding.h"
 #include "html_tables.h"
 #include "../utf8.h"

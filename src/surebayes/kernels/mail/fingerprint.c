@@ -1,4 +1,4 @@
-/* Canonical form of a message, the input of its fingerprint. */
+/* The canonical form of a message: the input of its fingerprint. */
 #include "fingerprint.h"
 #include "blake2.h"
 #include "module.h"

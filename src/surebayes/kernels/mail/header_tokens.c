@@ -1,6 +1,5 @@
-/* Header tokens, equal to those of header_tokens.py. Plain ASCII fields are read here; for anything else (encoded
- * words, raw 8-bit characters, white space known only to str.split, RFC 2231) a function of the caller returns the
- * tokens of the field.
+/* Header tokens, equal to those of header_tokens.py. This file handles plain ASCII fields. For other fields (encoded
+ * words, raw 8-bit characters, white space that only str.split recognises, RFC 2231), a callback returns the tokens.
  *
  * All work is done on a lower-case copy of the header block; values are unfolded in place. Each byte is read a few
  * times. */
@@ -108,7 +107,7 @@ static void lower_copy(uint8_t *to, const uint8_t *from, size_t size)
         to[i] = (uint8_t)(from[i] + ((uint8_t)(from[i] - 'A') < 26 ? 32 : 0));
 }
 
-/* The next run of bytes without the mark, from p on; NULL if there is none. */
+/* The next run of bytes without a mark, from p on; NULL if there is none. */
 static inline const uint8_t *next_run(const uint8_t *p, const uint8_t *end, uint8_t mark, const uint8_t **run_end)
 {
     while (p < end && ascii_marks[*p] & mark)

@@ -1,7 +1,7 @@
 /* HTML to visible text.
  *
  * One pass over UTF-8, following the tokenizer of the HTML standard: tags, attributes, comments, raw text, character
- * references. Instead of a tree, a stack of at most HTML_DEPTH open elements tells whether text is hidden. Each byte is
+ * references. Instead of a tree, a stack of at most HTML_DEPTH open elements shows whether text is hidden. Each byte is
  * read a bounded number of times. surebayes/mail/html.py is the same in Python; keep them equal.
  */
 

@@ -1,4 +1,4 @@
-/* Character references: &amp; &#38; &#x26; */
+/* Parsing of character references in HTML, such as &amp; &#38; &#x26; */
 #include "html.h"
 
 static const Reference *find_reference(const unsigned char *name, Py_ssize_t size)
@@ -21,7 +21,8 @@ static const Reference *find_reference(const unsigned char *name, Py_ssize_t siz
     return NULL;
 }
 
-/* The character that a reference at p (which is '&') stands for, and where it ends; -1 if it is none. */
+/* The character of the reference at p (an '&'), the second one if there are two (else 0), and its end; -1 if it isn't a
+ * reference. */
 int reference_at(const unsigned char *p, const unsigned char *end, int in_attribute, const unsigned char **stop,
                  int *second)
 {

@@ -1,7 +1,7 @@
-/* Visibility of text: colours, sizes and the style attribute. */
+/* Visibility of HTML text, from colours, sizes and style attributes. */
 #include "html.h"
 
-enum { STYLE_LENGTH = 1024 }; /* bytes of a style that are read */
+enum { STYLE_LENGTH = 1024 }; /* maximum bytes of a style attribute to read */
 
 static Span span_trim(Span v)
 {

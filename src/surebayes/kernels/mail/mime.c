@@ -1,6 +1,6 @@
-/* Reading of whole messages: read_message for messages within all limits. Larger ones are left to
- * surebayes/mail/mime.py, which this must equal. Unusual content of a part (characters beyond ASCII, base64, file
- * names) is decoded by the functions of headers.py.
+/* Parsing of complete messages that are within all limits. Messages beyond a limit are left to surebayes/mail/mime.py,
+ * which has the same results. Unusual content of a part (characters beyond ASCII, base64, file names) is decoded by the
+ * functions of headers.py.
  *
  * The text of all parts is collected in UTF-8. Limits in characters are compared with the number of bytes, which is
  * never smaller. */
@@ -11,7 +11,7 @@
 #include "html.h"
 #include "module.h"
 
-enum { MAIL_DEPTH = 16, MAIL_BOUNDARY = 200 }; /* deeper messages and longer boundaries are handled by _Reader */
+enum { MAIL_DEPTH = 16, MAIL_BOUNDARY = 200 }; /* deeper messages and longer boundaries are left to mime.py */
 enum { KIND_VALUES, KIND_FUNCTION, DECODE_TEXT, DECODE_BASE64, FILENAME, MAIL_HELPERS };
 
 /* Add a text in UTF-8. */

@@ -1,4 +1,4 @@
-/* Reading of whole messages. */
+/* Parsing of complete messages. */
 #ifndef SUREBAYES_MAIL_MIME_H
 #define SUREBAYES_MAIL_MIME_H
 

@@ -1,7 +1,7 @@
-/* The mail kernel of surebayes: bytes of a message -> text of its parts, header fields, header tokens.
+/* The mail kernel of surebayes, which reads the text of a message's parts, its header fields and its header tokens.
  *
  * Each byte of the input is read a bounded number of times. surebayes.mail.readers has the same functions in Python;
- * the tests run both on the same input and compare.
+ * the tests run both on the same input and compare the results.
  */
 #include "header_tables.h"
 #include "html.h"

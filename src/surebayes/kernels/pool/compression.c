@@ -1,4 +1,4 @@
-/* Compression of the journal's content as an LZ4 block: larger than with zlib, in a sixth of the time.
+/* Compression of the journal's content as LZ4 blocks, which are larger than zlib's but take a sixth of the time.
  *
  * The format is lz4_Block_format.md of the LZ4 project: sequences of a token (the numbers of literals and of matching
  * bytes), the literals, the distance of the match, and further bytes of lengths that exceed the token. The last five

@@ -1,7 +1,7 @@
 /* Counting of many documents at once, into the entries of a table.
  *
- * A document's columns ascend. So a range of columns that fits into the cache is counted over all documents, then the
- * next range, each document read on from its last position: no lookups, and the entries come in order.
+ * The columns of a document ascend. A range of columns whose counts fit into the cache is counted over all documents,
+ * then the next range, each time from the documents' last positions. This needs no lookups and yields sorted entries.
  */
 #include "pool.h"
 

@@ -1,4 +1,4 @@
-/* Checksums of journal rows, of the encoding in docs/format.md: one per row, and the running one. */
+/* Checksums of journal rows in the encoding of docs/format.md: one for each row, and a running one for all rows. */
 #include "pool.h"
 
 enum { HEADER = 5, NUMBER = 8 }; /* sizes of a tag with a length, and of a number */

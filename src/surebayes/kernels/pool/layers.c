@@ -1,4 +1,4 @@
-/* Stacks of tables on top of each other: the number of columns of one that the other is missing. */
+/* Comparison of two stacks of tables: the number of columns in the upper stack that are missing from the lower one. */
 #include "pool.h"
 
 enum { PART = 256 };

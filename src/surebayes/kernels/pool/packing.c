@@ -5,8 +5,8 @@
 /* ------------------------------------------------------------------------------------------------ rows of the journal
  */
 
-/* The number of two-byte gaps for ascending columns, where 65535 means "add it and read on"; -1 if they don't
- * ascend. */
+/* The number of two-byte gaps for ascending columns, where 65535 stands for a longer gap that continues in the
+ * next number; -1 if the columns don't ascend. */
 static Py_ssize_t packed_words(const uint8_t *p, size_t n)
 {
     size_t words = n;

@@ -5,8 +5,8 @@
  * The counts of a document's columns are gathered in one of three ways, chosen once per call:
  *   gather_from_memory  one table of weight 1 in memory: the counts are at place[column]. While a document is scored,
  *                       those of the next are prefetched. Used for training, ViewPool and open filters.
- *   gather_from_file    one table of weight 1 in a mapped file, with at most 32 classes and an exact guide: a bit per
- *                       class and column tells whether there is an entry. Used for `surebayes filter` and classify.
+ *   gather_from_file    one table of weight 1 in a mapped file, with at most 32 classes and an exact guide, which has a
+ *                       bit per class and column for existing entries. Used for `surebayes filter` and `classify`.
  *   gather_from_stack   everything else: several tables (layers, lessons since the last merge), weights other than 1,
  *                       tables without an exact guide, and copies of the document itself.
  * All three store the columns with documents in `counts` and `all`; only the last one counts the columns without.
@@ -388,7 +388,8 @@ static OfClasses of_classes(const Scoring *q)
     return (OfClasses){at, at + n, at + 2 * n, at + 3 * n, at + 4 * n, at + 5 * n};
 }
 
-/* A column's counts lie side by side, and nothing waits for the sum before: a third of the time of class by class. */
+/* A column's counts are adjacent, and no addition waits for the previous one: this takes a third of the time of class
+ * by class. */
 WIDE static void fill_all(const Scoring *q, const Expert *expert)
 {
     const OfClasses sums = of_classes(q);
@@ -722,7 +723,7 @@ static ALWAYS_INLINE double bounded(double opinion, const double *bound)
     return bound[1] > 0 ? z / (1.0 + fabs(z) / bound[1]) : opinion;
 }
 
-/* The pool of a call: experts by view, each view's followed by a share of known terms if there are `sizes`. */
+/* The pool of a call: experts by view; with `sizes`, a share of known terms follows the experts of each view. */
 typedef struct {
     const double *weights, *bias, *bounds;
     size_t contrasts, experts, n_views, each; /* `each`: 2 numbers of an expert in `bounds`, or 4 with usual shares */
@@ -730,7 +731,7 @@ typedef struct {
     double *influences; /* of the experts, for one document */
 } Pool;
 
-/* The coverage of a pool counts for no less; `surebayes.pool.weights` has the same number. */
+/* Lower bound for the coverage of a pool; `surebayes.pool.weights` has the same number. */
 static const double MIN_COVERAGE = 0.8;
 
 /* The influence of each expert. `opinion` has the experts and shares of a document; `bounds` the experts of a contrast.

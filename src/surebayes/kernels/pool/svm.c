@@ -12,8 +12,8 @@
 
 typedef struct {
     size_t n, contrasts, each;
-    size_t *start; /* where the entries of each row begin */
-    uint32_t *at;  /* the place of each in the table */
+    size_t *start; /* the first entry of each row */
+    uint32_t *at;  /* the place of each entry in the table */
     float *often;  /* 1 + log of the number of occurrences, or NULL */
     double *scale; /* 1 / length of each row */
     float *values;
@@ -115,8 +115,8 @@ static inline Lanes plus(Lanes sums, const float *values, float times)
     return sums;
 }
 
-/* The sums of contrasts from `first` on, of the last four before `end`. How many lanes there are is known when this is
- * compiled: then all sums stay in registers, and no addition waits for memory. */
+/* The sums of contrasts from `first` on, of the last four before `end`. The number of lanes is a compile-time constant,
+ * so that all sums stay in registers and no addition waits for memory. */
 static ALWAYS_INLINE void add_up(const Machine *m, size_t i, size_t first, size_t end, const size_t lanes)
 {
     Lanes sums[MOST_LANES];
@@ -187,7 +187,7 @@ static void move_one(Machine *m, size_t i)
         }
 }
 
-/* All contrasts move, those at rest by 0: that takes less time than to select the remaining ones. */
+/* Update all contrasts, converged ones by 0: this takes less time than selecting the remaining ones. */
 WIDE static void move(Machine *m, size_t i)
 {
     const size_t contrasts = m->contrasts, each = m->each, end = m->start[i + 1];

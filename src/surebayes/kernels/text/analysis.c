@@ -1,3 +1,5 @@
+/* Analysis of a document: its text is lower-cased and its character classes are marked in a bit mask, the mask is split
+ * into tokens, and their counts are appended as a row. */
 #include "analysis.h"
 
 /* -- prepare: lower case and class mask */
@@ -281,8 +283,8 @@ static Status analyze_characters(Workspace *ws, size_t n)
     return status;
 }
 
-/* n-grams of each word between two spaces; a word shorter than n counts once, whole. Neighbours share a space in
- * ws->joined, so no token's bytes are overwritten. */
+/* n-grams of each word between two spaces; a word shorter than n counts once, as a single token. Adjacent words share a
+ * space in ws->joined, so no token's bytes are overwritten. */
 static Status analyze_characters_in_words(Workspace *ws, size_t n)
 {
     if (reserve(&ws->joined, &ws->joined_room, n + 2 + PADDING, 1) != OK)

@@ -1,4 +1,4 @@
-/* From a document to a row: lower case and class masks, tokens, counts or columns. */
+/* Analysis of a document: lower case and class masks, tokens, and a row of counts or columns. */
 #ifndef SUREBAYES_TEXT_ANALYSIS_H
 #define SUREBAYES_TEXT_ANALYSIS_H
 

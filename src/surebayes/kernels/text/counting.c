@@ -1,4 +1,4 @@
-/* count, hash_count and hash_rows: documents to rows. */
+/* The functions `count`, `hash_count` and `hash_rows`, which convert documents to rows. */
 #include "documents.h"
 #include "module.h"
 

@@ -1,3 +1,4 @@
+/* Iteration over the documents of a Python list: a batch is collected under the GIL, and counted without it. */
 #include "documents.h"
 
 #include "../gil.h"

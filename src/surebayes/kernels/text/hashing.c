@@ -1,8 +1,9 @@
+/* Secret keys of the term hash, and the columns of byte n-grams. */
 #include "hashing.h"
 
 uint64_t secret_a = UINT64_C(0x9E3779B97F4A7C15), secret_b = UINT64_C(0xD6E8FEB86659FD93);
 
-/* Python's hash of a str has a secret key per process, which serves here too. */
+/* The keys are derived from Python's hash of a str, which has a secret key per process. */
 int take_secrets(void)
 {
     static const char *const names[2] = {"surebayes kernel, first secret", "surebayes kernel, second secret"};

@@ -1,9 +1,9 @@
-/* The text kernel of surebayes: documents -> tokens -> counts, hashed counts or scores.
+/* The text kernel of surebayes, which converts documents to tokens, and tokens to counts, hashed counts or scores.
  *
- * Flat buffers in and out, no numpy, limited API (one binary for every Python from 3.11 on). The same names and
- * signatures in Python are in reference/text.py; the tests run both on the same input and compare.
+ * It uses flat buffers instead of numpy, and Python's limited API, so that one binary is for every Python from 3.11 on.
+ * reference/text.py has the same functions in Python; the tests run both on the same input and compare the results.
  *
- * How a document becomes a row:
+ * A document becomes a row in four steps:
  *
  * - prepare: lower-cases the UTF-8 text into a scratch buffer and marks word characters (or spaces), one bit per byte.
  * A lower-case letter replaces its capital in place; the few capitals whose lower case has another length in UTF-8, or
@@ -11,7 +11,7 @@
  *
  * - analyze: walks the runs of the bit mask and emits tokens: spans of the scratch buffer, never copies.
  *
- * - put: counts a token of the document, by a small hash table that stays in the first-level cache.
+ * - put: counts a token of the document, in a small hash table that stays in the first-level cache.
  *
  * - look_up: finds the ids of the document's distinct tokens (about half of all) in the large table of the vocabulary;
  *   the next few are prefetched, so that their cache misses overlap.

@@ -1,4 +1,4 @@
-/* place: writes rows into the arrays of a sparse matrix. */
+/* The function `place`, which writes rows into the arrays of a sparse matrix. */
 #include "module.h"
 #include "python.h"
 

@@ -1,5 +1,5 @@
-/* Presence: the distinct columns of a document, ascending. Terms are hashed as they occur: sorting columns is faster
- * than finding distinct terms first. */
+/* Presence: the distinct columns of a document, ascending. Every occurrence of a term is hashed, because sorting the
+ * columns is faster than finding the distinct terms first. */
 #include "analysis.h"
 
 Status found_room(Workspace *ws, size_t more)

@@ -1,7 +1,8 @@
+/* The interface to Python: arrays returned through the buffer protocol, input buffers, and exceptions. */
 #include "module.h"
 #include "vocabulary.h"
 
-/* Memory handed over to Python through the buffer protocol, without a copy. */
+/* Memory that Python takes over through the buffer protocol, without a copy. */
 typedef struct {
     PyObject_HEAD void *data;
     size_t size;

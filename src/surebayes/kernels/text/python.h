@@ -1,4 +1,4 @@
-/* The interface to Python: the module's state, memory handed over, input buffers. */
+/* The interface to Python: the module's state, arrays returned to Python, and input buffers. */
 #ifndef SUREBAYES_TEXT_PYTHON_H
 #define SUREBAYES_TEXT_PYTHON_H
 
@@ -27,7 +27,7 @@ static inline size_t items_in(const Py_buffer *view, size_t item)
 #pragma GCC visibility push(hidden)
 #endif
 
-/* Memory handed over to Python through the buffer protocol; takes over `data`, also on failure. */
+/* Return memory to Python through the buffer protocol, without a copy; takes over `data`, also on failure. */
 PyObject *block_of(State *state, void *data, size_t size);
 
 /* A copy of an array as a block. The workspace keeps its arrays for the next call: page faults of new ones would take

@@ -1,4 +1,4 @@
-/* Scorer: from documents to linear scores, without a matrix. */
+/* The Python type Scorer, which computes linear scores of documents without a matrix. */
 #include "documents.h"
 #include "module.h"
 
@@ -30,7 +30,7 @@ typedef struct {
     double logs[64];                    /* log(1 + n) of small n */
 } Scorer;
 
-/* whether a ranks above b */
+/* Whether entry a ranks above entry b. */
 static inline bool better(const Candidate *a, const Candidate *b)
 {
     return a->rank < b->rank || (a->rank == b->rank && a->column < b->column);

@@ -1,3 +1,4 @@
+/* Character classes and lower case: each character is looked up in Python when it first occurs. */
 #include "python.h"
 
 /* str.method() as 0 or 1; -1 with an exception. */

@@ -1,3 +1,4 @@
+/* The vocabulary: lookup and insertion of terms, many at once, and sorting of all terms. */
 #include "vocabulary.h"
 
 /* The first 8 bytes of a term of n bytes as a number that sorts as the bytes do. */

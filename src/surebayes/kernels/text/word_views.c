@@ -1,4 +1,4 @@
-/* hash_word_views: several rows per document from one pass over its words. */
+/* The function `hash_word_views`, which makes several rows per document in one pass over its words. */
 #include "documents.h"
 #include "module.h"
 
@@ -17,7 +17,7 @@ typedef struct {
     size_t *n_terms;
 } Cutting;
 
-/* The number of words of a document with a given number of n-grams of 1 to `high` words. */
+/* The number of words in a document that has a given number of n-grams of 1 to `high` words. */
 static size_t words_of(size_t grams, size_t high)
 {
     size_t words = (grams + high * (high - 1) / 2) / high;

@@ -1,3 +1,4 @@
+/* The scratch memory of a call: its arrays, the tokens of the current document, and the finished rows. */
 #include "workspace.h"
 
 void workspace_free(Workspace *ws)

@@ -31,8 +31,8 @@ typedef struct {
     uint32_t start, end;
 } Span;
 
-/* The position of a token in ws->tokens: `place` is the index + 1, 0 in an empty slot; `tag` is the low half of its
- * hash. */
+/* A slot of the hash table of distinct tokens: `place` is 1 + the token's index in ws->tokens, or 0 if the slot is
+ * empty; `tag` is the low half of the token's hash. */
 typedef struct {
     uint32_t tag, place;
 } Seen;
