@@ -1,11 +1,11 @@
-"""High-precision text classification with Naive Bayes: few false alarms, and sure of it.
+"""High-precision text classification with Naive Bayes, with guaranteed limits on false alarms.
 
-Importing this package imports nothing heavy; each public name is loaded when it is first used.
+Importing this package is fast: each public name is loaded when it is first used.
 """
 
 __version__: str
 
-# public name -> the module that defines it
+# the module that defines each public name
 _HOME = {
     "AlarmAudit": "guarantees.running_audit",
     "AlarmBudget": "guarantees.budget",
@@ -64,10 +64,10 @@ def __getattr__(name: str) -> object:
 
 
 def _own_version() -> str:
-    """Return the version that setuptools-scm wrote when the package was built; it comes from the tag."""
+    """Return the version that setuptools-scm derived from the Git tag when the package was built."""
     try:
         from surebayes._version import version
-    except ImportError:  # the files of a clone, used where nothing was built
+    except ImportError:  # a clone that was never built
         return "0+unknown"
     return version
 

@@ -1,4 +1,7 @@
-"""Console entry point: `filter`, and `learn` and `forget` of one message, take the quick path; the rest is in `cli`."""
+"""Console entry point, with a fast path for `filter`, and for `learn` and `forget` of one message.
+
+`surebayes.cli` has the remaining commands.
+"""
 
 import os
 import sys
@@ -28,7 +31,7 @@ def main(argv: "list[str] | None" = None) -> int:
 
 
 def _filter(argv: "list[str]") -> int:
-    """Run `filter`. Python's own exit code for a crash is 1, which means spam: whatever fails is 75 instead."""
+    """Run `filter`; return 75 after any failure, because Python's exit code for a crash, 1, would mean spam."""
     try:
         from surebayes.filter.quick.filter_mail import main as filter_mail
 
@@ -40,10 +43,10 @@ def _filter(argv: "list[str]") -> int:
 
 
 def _lesson(argv: "list[str]") -> "int | None":
-    """Run `learn` or `forget` of one document; None for other calls, or where the quick path can't be imported."""
+    """Run `learn` or `forget` of one document; return None for other calls, or if the fast path can't be imported."""
     try:
         from surebayes.filter.quick.lessons import main as learn_or_forget
-    except Exception:  # the full command reports what is wrong
+    except Exception:  # the full command reports the error
         return None
     try:
         return learn_or_forget(argv)
@@ -54,13 +57,13 @@ def _lesson(argv: "list[str]") -> "int | None":
 
 
 def _command(argv: "list[str]") -> int:
-    """Run any other command; exit code 70 where the installation is damaged."""
+    """Run any other command; return 70 if the installation is damaged."""
     try:
         from surebayes.cli import main as commands
     except Exception as error:
         name = argv[0] if argv else ""
         if isinstance(error, ModuleNotFoundError) and error.name == "surebayes.cli":
-            _warn(f"surebayes {name}: this installation has no commands but `filter`.")
+            _warn(f"surebayes {name}: this installation has only the command `filter`. Install surebayes again.")
             return 2
         _warn(f"surebayes {name}: the installation is damaged: {type(error).__name__}: {error}. Install it again.")
         return 70
@@ -68,7 +71,7 @@ def _command(argv: "list[str]") -> int:
 
 
 def _exit_fast(code: int) -> "NoReturn":
-    """End the process without tearing modules down, which takes up to 20 ms."""
+    """End the process without finalizing modules, which takes up to 20 ms."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -88,11 +91,11 @@ def _warn(text: str) -> None:
 
 
 _MANY = ("train", "classify", "learn", "forget")
-"""Commands that go through many documents in one thread, without numpy's linear algebra."""
+"""Commands that process many documents in one thread, without numpy's linear algebra."""
 
 
 def _collect_less() -> None:
-    """Run the garbage collector less often: start-up makes no garbage, and a run takes up to 1 ms."""
+    """Run the garbage collector less often: start-up creates no garbage, and each collection takes up to 1 ms."""
     import gc
 
     gc.set_threshold(50_000, 20, 50)

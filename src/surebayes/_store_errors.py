@@ -1,4 +1,4 @@
-"""Errors of a model on disk, apart from the rest of `surebayes.errors` for a fast import."""
+"""Errors of models on disk, in a module separate from `surebayes.errors` for a fast import."""
 
 
 class SurebayesError(Exception):
@@ -8,7 +8,7 @@ class SurebayesError(Exception):
 
 
 class StoreError(SurebayesError):
-    """Something on disk is not as it should be."""
+    """A problem with a folder or file of a model."""
 
     __module__ = "surebayes.errors"
 
@@ -20,7 +20,7 @@ class NoModel(StoreError, FileNotFoundError):
 
 
 class BadModel(StoreError, ValueError):
-    """The model is damaged, truncated or not one of ours."""
+    """The model is damaged, truncated, or not one of surebayes."""
 
     __module__ = "surebayes.errors"
 

@@ -1,3 +1,3 @@
-"""The corpora of the papers: `surebayes.research.corpora` by its short name."""
+"""The corpora of the papers: a short name of `surebayes.research.corpora`."""
 
 from surebayes.research.corpora import *  # noqa: F403

@@ -9,7 +9,7 @@
     │   ├── NewerModel            a later release wrote it                 (also ValueError)
     │   ├── Busy                  another process is writing to it
     │   │   ├── JournalAway       the database of a shared journal can't be reached
-    │   │   │   └── JournalFull   it can't write (also OSError)
+    │   │   │   └── JournalFull   that database is full (also OSError)
     │   │   └── NotShipped        the folder of a shipped journal can't be used now
     │   └── ReadOnlyFilter        a copy that follows, or a source that was replaced
     ├── BadInput                  a document or table that can't be used   (also ValueError)
@@ -47,7 +47,7 @@ class JournalAway(Busy):
 
 
 class JournalFull(JournalAway, OSError):
-    """The database of a shared journal has no room."""
+    """The database of a shared journal is full."""
 
 
 class NotShipped(Busy):
@@ -59,7 +59,7 @@ class ReadOnlyFilter(StoreError):
 
 
 class BadInput(SurebayesError, ValueError):
-    """A document or table that can't be used; the message has its name and the reason."""
+    """A document or table that can't be used; the message gives its name and the reason."""
 
 
 class MissingText(BadInput):
@@ -68,11 +68,11 @@ class MissingText(BadInput):
     Attributes
     ----------
     place : int
-        Its position among the caller's documents, from 0.
+        Position of the document among the caller's documents, counted from 0.
     got : object
         The value found instead of a text.
     label : object
-        The label of its row in pandas, if rows have separate labels; else None.
+        The document's index label in pandas, if the index differs from the positions; else None.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class PartFailed(SurebayesError):
     Attributes
     ----------
     part : int
-        Its number, from 0.
+        Number of the part, counted from 0.
     reason : str
         The last error.
 
@@ -155,9 +155,9 @@ def smallest_rate(n: int, confidence: float) -> float:
 
 
 class TooFewDocuments(SurebayesError, ValueError):
-    """Too few documents of a class for the promise; the message has the number needed and a feasible promise.
+    """Too few documents of a class for a promise; the message gives the number needed and a feasible promise.
 
-    `dependent` more did not count: copies, or documents of the same groups.
+    `dependent` is the number of documents that did not count: copies, or further documents of the same groups.
     """
 
     documents = "documents"
@@ -179,7 +179,7 @@ class TooFewDocuments(SurebayesError, ValueError):
         if self.offer:
             more += f", or promise what these allow: {self.promise} {self.offer:g} with confidence {self.confidence:g}"
         elif self.offer is None and n:
-            # rounded to the safe side: what the message offers must itself be possible
+            # rounded to the safe side, so that the offered promise is feasible
             rate = Context(3, ROUND_CEILING).create_decimal_from_float(smallest_rate(n, self.confidence))
             certain = Context(3, ROUND_FLOOR).create_decimal_from_float(-math.expm1(n * math.log1p(-self.rate)))
             more += (
@@ -201,7 +201,7 @@ class NotEnoughNegatives(TooFewDocuments):
     Attributes
     ----------
     needed, available : int
-        Negatives that the promise takes, and that there are.
+        Numbers of negatives that the promise needs and that are available.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Record classes: fields are declared once in the class body, and all methods follow from them.
+"""Immutable record classes, whose methods are derived from the fields declared in the class body.
 
-`surebayes filter` starts in milliseconds and loads this module: no dataclasses (4 ms), no typing, no code that is
-compiled at start-up.
+They replace dataclasses, whose import takes 4 ms: `surebayes filter` starts in milliseconds and loads this module. For
+the same reason, it doesn't import typing and doesn't generate code.
 """
 
 TYPE_CHECKING = False
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_):
-        """Leave a class unchanged; type checkers read the declaration."""
+        """Return a decorator that leaves a class unchanged; type checkers read the declaration."""
         return lambda kind: kind
 
 
 _MISSING = object()
 _COPIED = dict, list, set
-"""Kinds of defaults that are copied for each value."""
+"""Types of defaults that are copied for each record."""
 
 
 @dataclass_transform(frozen_default=True)
 class RecordType(type):
-    """The type of records: makes slots and defaults of the annotations of a class body."""
+    """Metaclass of records; makes slots and defaults from the annotations in a class body."""
 
     FIELDS: "tuple[str, ...]"
     _defaults: "dict[str, Any]"
@@ -31,7 +31,7 @@ class RecordType(type):
     def __new__(
         mcs, name: str, bases: "tuple[type, ...]", namespace: "dict[str, Any]", frozen: bool = True
     ) -> "RecordType":
-        """Make a class of records; `frozen=False`: fields can be assigned, and values have no hash."""
+        """Create a record class; with `frozen=False`, fields can be assigned and records have no hash."""
         own = tuple([field for field in _annotated(namespace) if not field.startswith("_")])
         defaults = {field: namespace.pop(field) for field in own if field in namespace}
         namespace["__slots__"] = own if bases else ("_hash",)
@@ -49,12 +49,12 @@ class RecordType(type):
         kind._setters = tuple([getattr(kind, field).__set__ for field in kind.FIELDS])
         late = [field for field in kind.FIELDS if field not in kind._defaults]
         if late != list(kind.FIELDS[: len(late)]):
-            raise TypeError(f"{name}.{late[-1]} has no default and comes after a field that has one.")
+            raise TypeError(f"{name}.{late[-1]} has no default and follows a field with one.")
         return kind
 
     @property
     def __signature__(cls) -> "Signature":
-        """How values are made, for help and editors."""
+        """The signature of the constructor, for help and editors."""
         from inspect import Parameter, Signature
 
         return Signature(
@@ -66,7 +66,7 @@ class RecordType(type):
 
 
 def _annotated(namespace: "dict[str, Any]") -> "dict[str, Any]":
-    """Return the annotations of a class body; since Python 3.14 a function returns them."""
+    """Return the annotations of a class body, which a function returns since Python 3.14."""
     found = namespace.get("__annotations__")
     if found is None:
         annotate = namespace.get("__annotate_func__") or namespace.get("__annotate__")
@@ -75,11 +75,11 @@ def _annotated(namespace: "dict[str, Any]") -> "dict[str, Any]":
 
 
 class Record(metaclass=RecordType):
-    """A value with named fields: compared, hashed, shown, copied and pickled by them, and never changed.
+    """An immutable value with named fields, which define its comparison, hash, representation, copies and pickling.
 
-    A subclass annotates its fields, with defaults where there are any; names that start with an underscore are no
-    fields. Annotations of names that only type checkers know are quoted. A default that is a list, dict or set is
-    copied for each value. `_prepare`, where a subclass defines it, is called when the fields are set.
+    A subclass declares its fields by annotations, optionally with defaults; names that start with an underscore aren't
+    fields. Annotations that refer to names imported only for type checkers must be quoted. A default that is a list,
+    dict or set is copied for each record. If a subclass defines `_prepare`, it is called when the fields are set.
 
     Examples
     --------
@@ -102,10 +102,10 @@ class Record(metaclass=RecordType):
         self._prepare()
 
     def _prepare(self) -> None:
-        """Check the fields that were given, or bring them into the form that is kept."""
+        """Validate or convert the given fields."""
 
     def replace(self, **changes: "Any") -> "Self":
-        """Return a value that differs in some fields."""
+        """Return a copy with some fields changed."""
         return type(self)(**{**self.as_dict(), **changes})
 
     def as_dict(self) -> "dict[str, Any]":
@@ -125,7 +125,7 @@ class Record(metaclass=RecordType):
 
     def __hash__(self) -> int:
         known = getattr(self, "_hash", None)
-        if known is None:  # once: views are looked up by for every document
+        if known is None:  # cached, because views are looked up for every document
             known = hash(tuple([getattr(self, name) for name in type(self).FIELDS]))
             object.__setattr__(self, "_hash", known)
         return int(known)
@@ -139,7 +139,7 @@ class Record(metaclass=RecordType):
 
 
 def _complete(kind: RecordType, values: "tuple[Any, ...]", named: "dict[str, Any]") -> "tuple[Any, ...]":
-    """Return a value for every field, in their order; a TypeError where they don't fit."""
+    """Return a value for every field, in order; raise TypeError if values and fields don't match."""
     name, fields = kind.__name__, kind.FIELDS
     if len(values) > len(fields):
         raise TypeError(f"{name} has {len(fields)} fields. Got {len(values)} values.")

@@ -1,3 +1,3 @@
-"""Documents one by one, from files of any size: `surebayes.text.streams` by its short name."""
+"""Document streams from files of any size: a short name of `surebayes.text.streams`."""
 
 from surebayes.text.streams import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Seeded streams of invented mail and prompts, from `surebayes.datasets`, by a short name."""
+"""Seeded streams of synthetic mail and prompts: a short name of modules in `surebayes.datasets`."""
 
 from surebayes.datasets.synthetic import *  # noqa: F403
 from surebayes.datasets.synthetic_prompts import prompts as prompts

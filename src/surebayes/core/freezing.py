@@ -1,7 +1,7 @@
-"""Freezing of a representation: the passes over the training documents for weights, ranking and length.
+"""Fitting of a representation: the passes over the training documents for weights, ranking and length.
 
-One pass for document frequencies, one for each stage of absolute log-odds, one for the ranking of terms, one for the
-mean length. The result is a `Representation` that later documents don't change.
+There is one pass for document frequencies, one for each stage of absolute log-odds, one for the ranking of terms, and
+one for the mean length. The result is a frozen `Representation`, which later documents don't change.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 AT_ONCE = 1 << 25
-"""Entries (classes x terms) up to which the weights of all classes are computed at once."""
+"""Maximum number of entries (classes x terms) for computing the weights of all classes at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,12 @@ class TrainingDocuments:
         return self.by_class(of)
 
     def absolute_log_odds(self, represent: Representation, smoothing: float) -> FloatArray:
-        """Kolcz & Yih, eq. (4): absolute log-odds of the model on the represented documents."""
+        """Return the absolute log-odds of the model on the represented documents (Kolcz & Yih, eq. 4)."""
         log_odds = self.log_odds(represent, smoothing)
         return np.abs(log_odds, out=log_odds)
 
     def by_class(self, rows_of: Callable[[Sequence[int]], FloatArray], reuse: FloatArray | None = None) -> FloatArray:
-        """Fill a table (C, V), class by class if computing all classes at once would take too much memory.
+        """Fill a table (C, V); class by class if all classes at once would take too much memory.
 
         `reuse` is a table to overwrite: its row c must not be needed once the new row c is computed.
         """
@@ -105,7 +105,7 @@ class TrainingDocuments:
         return exact_dot(size[filled], weight[filled]), exact_total(weight[filled])
 
     def sample(self) -> TrainingDocuments:
-        """Return the documents for automatic choices: these, or a bounded sample by their contents."""
+        """Return the documents for automatic choices: these, or a bounded sample selected by content."""
         if self.rows.shape[0] <= sampling.LARGEST:
             return self
         chosen = sampling.smallest(self.rows, self.labels, self.weight)
@@ -120,7 +120,7 @@ class TrainingDocuments:
 
 
 def contingency_of(statistics: Statistics, columns: Any, contrasts: Sequence[int]) -> weigh.Contingency:
-    """Pair document frequencies inside and outside each class."""
+    """Return the document frequencies inside and outside each class."""
     inside, outside = statistics.contrast(columns, contrasts)
     if inside.presence is None or outside.presence is None:
         raise TypeError("Weights need the sums of presence.")
@@ -136,7 +136,7 @@ class Recipe:
     steepness: float | None = None
     top: int | None = None
     ranking: str = "abs"
-    posthoc: bool = False  # terms are selected in scoring only
+    posthoc: bool = False  # select terms in scoring only
     norm: str | None = None
     scale: float | str = 1.0
     pad: float = 0.0
@@ -180,7 +180,7 @@ def _learn(recipe: Recipe, documents: TrainingDocuments, keep: npt.NDArray[np.bo
         ranked = worth((recipe.ranking,), absolute)
         z = replace(z, top=recipe.top, ranking=None if ranked is None else places(ranked))
     if recipe.norm is None or (recipe.top is not None and recipe.posthoc):
-        return z  # selected in scoring only: the length is that of all terms
+        return z  # terms are selected in scoring only, so the length is that of all terms
     return replace(z, length=_length(recipe.scale, documents, z))
 
 
@@ -205,7 +205,7 @@ def _weights(
     plain: Representation,
     worth: Callable[[tuple[str, ...], FloatArray | None], FloatArray | None],
 ) -> FloatArray | None:
-    """Kolcz & Yih, section 5.2: each stage's absolute log-odds weight the terms of the next one."""
+    """Return weights in stages: the absolute log-odds of a stage weight the terms of the next (Kolcz & Yih, 5.2)."""
     if "abs" not in recipe.weight:
         return worth(recipe.weight, None)
     if recipe.first_stage == "pool":
@@ -220,7 +220,7 @@ def _weights(
 
 
 def _length(scale: float | str, documents: TrainingDocuments, z: Representation) -> float | FloatArray:
-    """Frank & Bouckaert, section 5: the mean length of non-empty training rows before normalisation."""
+    """Return the mean length of non-empty training rows before normalisation (Frank & Bouckaert, section 5)."""
     if scale != "mean":
         return float(scale)
     lengths = []

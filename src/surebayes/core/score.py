@@ -1,8 +1,8 @@
 """Scores of a document for a class: linear scores, probabilities and explanations.
 
-Every model of the papers scores a represented row z linearly: Kolcz & Yih's logarithmic opinion pool is the
-plain score on rows of L1 length 1, Kim, Seo & Rim's Poisson score is linear in x / (dl + theta V), Junejo &
-Karim's two linear opinion pools and their line are one linear function of the row.
+In every model of the papers, the score is linear in a represented row z. Kolcz & Yih's logarithmic opinion pool is the
+plain score on rows of L1 length 1; Kim, Seo & Rim's Poisson score is linear in x / (dl + theta V); and Junejo & Karim's
+two linear opinion pools, combined by their line, are one linear function of the row.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ class Linear:
         return cls(represent, log_odds, bias, None if represent.class_specific else _fused(represent, log_odds))
 
     def scores(self, rows: csr_array, form: Form | None = None, sized: Sized | None = None) -> FloatArray:
-        """Kolcz & Yih, eqs. (1), (3) and (7); Frank & Bouckaert, eq. (5); Kolcz & Chowdhury, eq. (1).
+        """Score every row for every class: return an array (documents, C).
 
-        Score every row for every class: (documents, C). `form` returns precomputed `frequencies` of these rows, and
-        `sized` the product of a form with the weights whose sum divides the rows.
+        These are the scores of Kolcz & Yih, eqs. (1), (3) and (7); Frank & Bouckaert, eq. (5); and Kolcz & Chowdhury,
+        eq. (1). `form` returns precomputed `frequencies` of these rows. `sized` returns the product of a form and the
+        weights that normalise the rows.
         """
         if self.fused is not None:
             forms = form or _forms(rows, self.represent.tf)
@@ -86,19 +87,19 @@ class Linear:
 
 
 def frequencies(rows: csr_array, tf: str, power: int = 1) -> csr_array:
-    """Return rows of term frequencies to a power, on the pattern of rows of counts."""
+    """Return rows of term frequencies raised to a power, with the sparsity pattern of the rows of counts."""
     values = TERM_FREQUENCY[tf](rows.data)
     return csr_array((values if power == 1 else values**power, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def _forms(rows: csr_array, tf: str) -> Form:
-    """Return a cache of the rows' `frequencies`: logarithms are slow."""
+    """Return a cache of the rows' `frequencies`, because logarithms are slow."""
     once = frequencies(rows, tf)
     return lambda _, power: once if power == 1 else frequencies(once, "count", power)
 
 
 def _product(tf: csr_array, columns: FloatArray) -> FloatArray:
-    """Multiply rows by a few columns; up to four one by one, which is a third faster than all at once."""
+    """Multiply rows by a few columns; up to four columns one by one, which is a third faster than all at once."""
     if len(columns) <= 4:
         return np.column_stack([tf @ column for column in columns])
     return np.asarray(tf @ columns.T)
@@ -113,7 +114,7 @@ def _fused(r: Representation, log_odds: FloatArray) -> FloatArray | None:
             return None
         exponent = r.steepness * w
         spans = float(exponent.max(initial=0.0) - exponent.min(initial=0.0))
-        if spans > 300:  # exp would underflow; row by row it doesn't
+        if spans > 300:  # exp would underflow here, but not row by row
             return None
         w = np.exp(exponent - exponent.max(initial=0.0) if r.norm is not None and not r.pad else exponent)
     if r.keep is not None:
@@ -177,18 +178,18 @@ def explain_row(columns: IntArray, shares: FloatArray, bias: float, names: Any, 
 
 
 def opinion_pools(weights: FloatArray, favours: BoolArray, slope: FloatArray) -> FloatArray:
-    """Junejo & Karim, eqs. (6)-(8): slope * Score(class) - Score(rest), as one coefficient per term.
+    """Return slope * Score(class) - Score(rest) as one coefficient per term (Junejo & Karim, eqs. 6 to 8).
 
-    The two linear opinion pools are both divided by the row's L1 length, so their combination is linear in the row.
+    Both linear opinion pools are divided by the row's L1 length, so that their combination is linear in the row.
     """
     return np.where(favours, slope[:, None] * weights, -weights)
 
 
 def poisson_terms(inside: FloatArray, outside: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Kim, Seo & Rim, eqs. (4)-(6), (10) and (14)-(15) divided by tau: coefficients on x / (dl + theta V), a constant.
+    """Return the coefficients on z = x / (dl + theta V), and the constant, of the Poisson score divided by tau.
 
-    With z that row, 1 / (dl + theta V) is (1 - sum z) / (theta V): eq. (14) is linear in z, its constant
-    (A + B / (theta V)) / W.
+    This is Kim, Seo & Rim, eqs. (4) to (6), (10), (14) and (15). Because 1 / (dl + theta V) is (1 - sum z) / (theta V),
+    eq. (14) is linear in z, with the constant (A + B / (theta V)) / W.
     """
     log_ratio = np.log(inside) - np.log(outside)
     w = np.ones_like(log_ratio) if weights is None else np.broadcast_to(weights, log_ratio.shape)
@@ -201,10 +202,10 @@ def poisson_terms(inside: FloatArray, outside: FloatArray, weights: FloatArray |
 
 
 def posterior_log_odds(joint: FloatArray) -> FloatArray:
-    """Return log p_c / (1 - p_c) for joint log-likelihoods (documents, classes): comparable across documents.
+    """Return log p_c / (1 - p_c) for joint log-likelihoods (documents, classes), comparable across documents.
 
-    The likeliest class is compared with the sum of the remaining ones, so no precision is lost when its probability
-    rounds to 1; every other class is compared with a sum that the likeliest dominates.
+    The most likely class is compared with the sum of the remaining classes, so that no precision is lost if its
+    probability rounds to 1. Every other class is compared with a sum dominated by the most likely class.
     """
     rows, best = np.arange(len(joint)), joint.argmax(axis=1)
     highest = joint[rows, best]
@@ -214,7 +215,7 @@ def posterior_log_odds(joint: FloatArray) -> FloatArray:
     log_odds = joint - highest[:, None] - np.log(rest)
     others = joint.copy()
     others[rows, best] = -np.inf
-    # rounding must not rank another class above the likeliest
+    # rounding must not rank another class above the most likely one
     log_odds[rows, best] = -np.inf
     second = np.nextafter(log_odds.max(axis=1), np.inf)
     log_odds[rows, best] = np.maximum(highest - _log_sum(others), second)
@@ -236,7 +237,7 @@ def shares_of_the_rest(joint: FloatArray, c: int) -> FloatArray:
 
 
 def probabilities(scores: FloatArray, form: str) -> FloatArray:
-    """Kim, Seo & Rim, eqs. (1)-(3): convert log-odds to probabilities; softmax if more than two classes compete."""
+    """Convert log-odds to probabilities (Kim, Seo & Rim, eqs. 1 to 3); softmax if more than two classes compete."""
     if form == "each":
         return np.asarray(expit(scores), np.float64)
     if form == "binary":

@@ -2,7 +2,7 @@
 
 Training keeps, for each class and for all documents, the sums of four functions of a document: 1, [x > 0], x and z(x),
 where x is its row of counts and z(x) the represented row. Learning a document adds to the sums, forgetting it
-subtracts, merging adds the sums of two machines; an estimate is a function of the sums.
+subtracts from them, and merging two models adds their sums; every estimate is a function of the sums.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Statistics:
     presence, counts, mass : ExactSums or None
         Sums of [x > 0], of x and of the represented row; None if the estimator doesn't need them.
     n_classes : int
-        Row c is class c, followed by one row for all documents; if the represented row depends on the class, by one row
-        per class (all documents, as represented for class c).
+        The number of classes. Row c of each table is class c; one more row is for all documents, or one more row per
+        class, with all documents as represented for class c, if the represented row depends on the class.
 
     Notes
     -----
@@ -115,13 +115,13 @@ class Statistics:
         n_classes : int
             The number of classes.
         sums : sequence of {"presence", "counts", "mass"}
-            Which sums to keep.
+            Names of the sums to keep.
         weight : array (documents,), optional
-            Sample weights; an integer weight k gives the same bytes as k copies.
+            Sample weights; an integer weight k gives exactly the same sums as k copies.
         class_specific : bool, default=False
             Whether `represent` depends on the class.
         compact : bool, default=False
-            Keep the tables of a small batch sparse, so that adding them touches their terms only.
+            Whether to keep the tables of a small batch sparse, so that adding them changes only their terms' columns.
         """
         members = _Members.of(labels, n_classes, rows.shape[0], weight)
         n = rows.shape[0]
@@ -196,7 +196,7 @@ class Statistics:
     def gather(self, other: Statistics) -> None:
         """Add other statistics in place, keeping the storage of the tables; nothing changes on overflow.
 
-        Like `+=`, without scanning each table for its best storage: for adding many.
+        This is faster than `+=` for many additions, because it doesn't scan each table for its best storage.
         """
         mine, theirs = self._tables(), other._tables()
         if mine.keys() != theirs.keys() or self.n_classes != other.n_classes:
@@ -253,7 +253,7 @@ class Statistics:
         return float(self.documents.real(self.documents.at()[-1, 0]))
 
     def contrast(self, columns: IntArray | None = None, classes: Sequence[int] | None = None) -> tuple[Side, Side]:
-        """Contrast every class with the rest: return the sums inside it, and all documents' sums minus those.
+        """Contrast every class with the rest: return the sums inside the class, and those of all remaining documents.
 
         Parameters
         ----------
@@ -354,7 +354,7 @@ class _Members:
         return ExactSums(csr_array(vstack(stacked, format="csr")), parts[0].bits, totals)
 
     def _fixed(self, z: csr_array) -> tuple[csr_array, int]:
-        """Round the entries to units; OverflowError if a class's sum would not fit."""
+        """Round the entries to units; raise OverflowError if a class's sum would overflow."""
         values = z.data if z.data.dtype.kind in "iub" else z.data.astype(np.float64, copy=False)
         if self.scale is not None:
             values = values * np.repeat(self.scale, np.diff(z.indptr))
@@ -400,8 +400,8 @@ def _all_whole(values: npt.NDArray[Any]) -> bool:
 def _rounded(values: FloatArray, top: float) -> IntArray:
     """Round to multiples of 2**-40, half to even.
 
-    Adding 1.5 * 2**52 to a number below 2**51 lets the processor round it into the low bits: a third of the time of
-    rounding and converting.
+    Adding 1.5 * 2**52 to a number below 2**51 makes the processor round it into the low bits, which takes a third of
+    the time of rounding and converting.
     """
     units = values * float(1 << FRACTION_BITS)
     if top < 2.0**10:

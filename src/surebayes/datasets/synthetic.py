@@ -1,14 +1,15 @@
-"""Seeded stream of synthetic mail, for demonstrations and load tests without private messages.
+"""Seeded streams of synthetic mail and texts, for demonstrations and load tests without private messages.
 
 `mail_stream` yields complete messages (headers, plain and HTML parts, base64 and quoted-printable, five languages) with
-drift, class skew, label noise, obfuscated words and hard cases of both classes; `text_stream` yields plain texts of K
+drift, class skew, label noise, obfuscated words and hard cases of both classes. `text_stream` yields plain texts on K
 topics.
-Message i depends on the seed, i and the options alone, so that ``first`` cuts streams into shards, and a longer
-stream starts with the shorter one. Every host is of a reserved domain (RFC 2606), every address of a documentation
-network (RFC 5737), and every message has an X-Synthetic header, so that none passes for real mail.
 
-The bytes depend on the seed alone, on every version of Python: of `random` only ``random()`` and ``getrandbits()`` are
-used, whose sequences are stable, and floats are only multiplied, added, divided and compared.
+Message i depends only on the seed, i and the options, so that ``first`` divides a stream into shards, and a longer
+stream starts with the shorter one. All hosts belong to reserved domains (RFC 2606), all addresses to documentation
+networks (RFC 5737), and every message has an X-Synthetic header, so that none can be mistaken for real mail.
+
+The same seed gives the same bytes on every version of Python: only ``random()`` and ``getrandbits()`` of `random` are
+used, because their sequences are stable, and floats are only multiplied, added, divided and compared.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _MAILERS = ("Loremail 2.1", "Ipsum Post 7", "Dolor Webmail", "Sitamet/0.9", "Lor
 
 
 class Mail(NamedTuple):
-    """One message of the stream: bytes, given label (perhaps wrong), true label, time, language, kind."""
+    """One message of the stream: its bytes, given label (possibly wrong), true label, time, language and kind."""
 
     raw: bytes
     label: str
@@ -39,7 +40,7 @@ class Mail(NamedTuple):
 
 
 class Text(NamedTuple):
-    """One text of `text_stream`: its words, given topics (perhaps wrong) and true topics."""
+    """One text of `text_stream`: its words, given topics (possibly wrong) and true topics."""
 
     text: str
     labels: tuple[str, ...]
@@ -69,14 +70,14 @@ def _spam_campaign(seed: int, season: int, slot: int) -> Campaign:
     link = f"http://{coin(dice.below(9000))}.{host}/{coin(dice.below(500))}"
     layout = dice.pick(("plain", "html", "html", "alternative"))
     tricks = tuple(DISGUISE)
-    # The disguise follows the season: a trick is used until filters know it.
+    # The disguise changes with the season, as spammers replace tricks that filters have learnt.
     disguise = tricks[season % len(tricks)] if dice.chance(0.7) else dice.pick(tricks)
     return Campaign(host, link, product, dice.pick(_MAILERS), layout, disguise)
 
 
 def _ham_sender(seed: int, person: int) -> Campaign:
     dice = Dice(seed, 3, person)
-    # Some people write from hosts as unknown as spam's.
+    # Some people write from hosts that are as unknown as those of spam.
     host = coin(dice.below(300_000)) + ".example" if dice.chance(0.3) else dice.pick(HAM_HOSTS)
     link = f"http://www.{host}/{coin(dice.below(500))}"
     layout = dice.pick(("plain", "plain", "plain", "alternative", "html"))
@@ -84,7 +85,7 @@ def _ham_sender(seed: int, person: int) -> Campaign:
 
 
 class _Author:
-    """Generator of sentences in one language about one topic, with the words of its kind disguised on request."""
+    """Generator of sentences in one language about one topic; on request, it disguises the words of the topic."""
 
     def __init__(self, dice: Dice, language: str, topic: Sequence[str], product: str, disguise: str = "") -> None:
         self.dice, self.topic, self.product = dice, topic, product
@@ -123,7 +124,7 @@ class _Author:
 
 
 class _Style(NamedTuple):
-    """Probabilities with which a kind of writer greets, links, urges to click, tracks clicks, and closes."""
+    """Probabilities of a greeting, a link, a call to click, a tracking parameter and a closing in a kind of message."""
 
     greeting: float
     link: float
@@ -137,14 +138,14 @@ _SELLER = _Style(greeting=0.4, link=0.9, call=0.7, tracking=0.7, closing=0.3)
 
 
 def _topic(dice: Dice, topics: Mapping[str, tuple[str, ...]], season: int, drift: float) -> tuple[str, ...]:
-    """Choose a topic: with drift one in season, without it any."""
+    """Choose a topic: with drift, one that is in season, else any."""
     names = tuple(topics)
     place = season if dice.chance(drift) else dice.below(len(names))
     return topics[names[place % len(names)]]
 
 
 def _decorate(dice: Dice, language: str, lines: list[str], link: str, name: str, style: _Style) -> list[str]:
-    """Add greeting, link and closing. Both classes have all of them, so that no phrase alone betrays the class."""
+    """Add greeting, link and closing; both classes have all of them, so that no single phrase reveals the class."""
     if dice.chance(style.greeting):
         lines = [f"{dice.pick(words.GREETINGS[language])} {dice.pick(words.NAMES)},", "", *lines]
     if dice.chance(style.link):
@@ -182,7 +183,7 @@ def _ham(dice: Dice, plan: _StreamPlan, language: str, season: int) -> Letter:
 
 
 def _newsletter(dice: Dice, language: str, sender: Campaign, author: _Author, seller: _Author) -> Letter:
-    """Write ham that resembles spam: offers, links, capitals, unsubscribe."""
+    """Write ham that resembles spam, with offers, links, capitals and a way to unsubscribe."""
     lines = [author.title().upper(), "", *author.sentences(1, 4), *seller.sentences(1, 4)]
     lines = _decorate(dice, language, lines, sender.link, sender.product, _SELLER)
     if dice.chance(0.7):
@@ -239,7 +240,7 @@ def _mail(plan: _StreamPlan, index: int) -> Mail:
     # A season fades into the next: halfway, both are equally likely.
     season = int(index / plan.season + dice.roll())
     letter = (_spam if spam else _ham)(dice, plan, language, season)
-    if plan.tail:  # separate dice: the rest of the message is unchanged
+    if plan.tail:  # separate dice, so that the rest of the message is unchanged
         letter.lines.extend(rare_words(Dice(plan.seed, 5, index), plan.tail))
     epoch = plan.start + index * plan.interval + dice.below(plan.interval)
     truth = "spam" if spam else "ham"
@@ -305,10 +306,10 @@ def mail_stream(
     spam_share : float
         Probability of spam.
     drift : float
-        Share of mail that follows the season: 0, all topics and campaigns at all times; 1, topics alternate, every
-        campaign (its sender, links, product and disguise) lasts for one season, and none returns.
+        Share of mail that follows the season. With 0, all topics and campaigns occur at all times. With 1, topics
+        alternate, and every campaign (its sender, links, product and disguise) lasts for one season and never returns.
     season : int
-        Length of a season in messages; it fades into the next.
+        Length of a season in messages; seasons change gradually.
     label_noise : float
         Probability that ``label`` differs from ``truth``. The messages themselves stay the same.
     languages : mapping or sequence of str
@@ -320,12 +321,12 @@ def mail_stream(
         Share of hard cases in each class: newsletters in ham; in spam one-liners, image-only messages and good-word
         attacks.
     first : int
-        Number of the first message: streams of consecutive numbers join to one stream.
+        Number of the first message; streams with consecutive numbers are parts of one longer stream.
     start, interval : int
         Time of message 0 in seconds since 1970, and seconds between messages.
     tail : int
-        Rare words added to each message. With 80 the vocabulary grows as that of real mail, by its law to 2.6 million
-        words in 765,000 messages; without any it stays below a few hundred thousand.
+        Rare words added to each message. With 80, the vocabulary grows like that of real mail, by its law to 2.6
+        million words in 765,000 messages; with 0, it stays below a few hundred thousand.
 
     Returns
     -------
@@ -394,7 +395,7 @@ def text_stream(
     topics : int
         K, the number of topics, named topic-00, topic-01, ...
     max_labels : int
-        Most topics of a text; 1 is single-label. Each further one is half as likely.
+        Maximum number of topics of a text; 1 for single-label data. Each further topic is half as likely.
     length : int
         Mean number of words; a text has 0.5 to 1.5 times as many.
     skew : float
@@ -437,7 +438,7 @@ def text_stream(
                 chosen.append(other)
         text = []
         for _ in range(length - length // 2 + dice.below(2 * (length // 2) + 1)):
-            # Word numbers: a shared block of 4,000 and one for each topic, first ones most often.
+            # Word numbers: a shared block of 4,000, and one block for each topic; low numbers are the most frequent.
             block = 0 if dice.chance(overlap) else 1 + dice.pick(chosen)
             text.append(coin(4000 * block + min(3999, int(1 / (dice.roll() + 1e-4)) + dice.below(40))))
         labels = list(chosen)

@@ -25,7 +25,7 @@ _CHARSETS = {"en": "iso-8859-1", "de": "iso-8859-1", "fr": "iso-8859-1", "es": "
 
 
 class Dice:
-    """Random choices, from ``random()`` alone."""
+    """Source of random choices, which uses only ``random()``."""
 
     __slots__ = ("bits", "roll")
 
@@ -46,7 +46,7 @@ class Dice:
         return items[int(self.roll() * len(items))]
 
     def early(self, items: Sequence[T]) -> T:
-        """Return one of the items, early ones far more often."""
+        """Return one of the items; early ones are far more likely."""
         u = self.roll()
         return items[int(u * u * len(items))]
 
@@ -56,7 +56,7 @@ class Dice:
 
 
 def coin(number: int) -> str:
-    """Coin a word that is in no dictionary: a function of the number, without collisions."""
+    """Coin a word that is in no dictionary; different numbers give different words."""
     parts = []
     number += len(_SYLLABLES)
     while number:
@@ -101,7 +101,7 @@ DISGUISE: dict[str, Callable[[str, Dice], str]] = {
 
 
 class Campaign(NamedTuple):
-    """Common features of one sender's messages: in spam for a season, in ham for ever."""
+    """Common features of one sender's messages; in spam they last for a season, in ham for the whole stream."""
 
     host: str
     link: str

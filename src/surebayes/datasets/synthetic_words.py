@@ -1,8 +1,8 @@
 """Word lists of the synthetic mail stream: a few hundred everyday words in five languages, sorted by topic.
 
 Each language has words without a topic (``glue``), and ham and spam topics. Some words are in topics of both classes
-(an invoice may be real or fake), so that no word list separates the classes. Order matters: a topic's first words are
-the most frequent, and with drift the topics are in season in this order.
+(an invoice may be real or fake), so that no word list separates the classes. The order matters: a topic's first words
+are the most frequent, and with drift the topics are in season in the order of the lists.
 """
 
 

@@ -1,15 +1,15 @@
 """Character sets: labels and decoders of the WHATWG Encoding Standard.
 
-Mail follows the web in practice: ``iso-8859-1`` means Windows-1252, ``gb2312`` means GBK. Two extensions suit a filter,
-which wants to see as much as possible and executes nothing: labels that browsers refuse for security (HZ, ISO-2022-KR)
-are decoded, and so are Python's additional codecs, such as UTF-7 and the DOS code pages.
+In practice, mail uses labels as the web does: ``iso-8859-1`` means Windows-1252, and ``gb2312`` means GBK. Two
+extensions serve a filter, which should decode as much as possible and executes nothing: labels that browsers refuse for
+security (HZ, ISO-2022-KR) are decoded, and so are Python's additional codecs, such as UTF-7 and the DOS code pages.
 """
 
 import codecs
 import encodings
 from encodings.aliases import aliases
 
-# codec: labels of the standard that Python doesn't resolve itself
+# codec: labels of the standard that Python doesn't know
 _LABELS = """
 utf-8: unicode-1-1-utf-8 unicode11utf8 unicode20utf8 x-unicode20utf8 utf8mb4
 utf-16: csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff
@@ -72,19 +72,19 @@ _codecs = {
     for codec, _, labels in (line.partition(": ") for line in _LABELS.split("\n"))
     for label in labels.split()
 }
-# Python codecs that are no character sets of mail: punycode and idna take quadratic time, the rest interpret escapes
-# or always fail.
+# Python codecs that aren't character sets of mail: punycode and idna take quadratic time; the remaining ones interpret
+# escapes or always fail.
 _NO_CHARSETS = frozenset({"punycode", "idna", "undefined", "unicode_escape", "raw-unicode-escape", "unicode-escape"})
-# Declared set -> the set to try when decoding fails, if it has more characters.
+# The larger set to try for each declared set, if decoding fails.
 _SIBLINGS = {"big5hkscs": "cp950", "euc_jp": "euc_jis_2004"}
-# Only these labels are looked up: Python caches failed lookups, so hostile labels would fill its memory.
+# Only these labels are looked up, because Python caches failed lookups, and hostile labels would fill its memory.
 _PYTHON_NAMES = frozenset(
     (
         *aliases, *aliases.values(), "cp720", "cp737", "cp856", "cp874", "cp875", "cp1006", "koi8_r", "koi8_t",
         "koi8_u", "mac_arabic", "mac_croatian", "mac_farsi", "mac_romanian", "utf_8_sig",
     )
 )  # fmt: skip
-# Codecs with error handling of their own. All remaining ones but UTF-7, -16 and -32 have one byte per character.
+# Codecs with special error handling. All remaining codecs except UTF-7, -16 and -32 have one byte per character.
 _REPLACE_FAST = frozenset(
     (
         "utf-8", "utf-8-sig", "big5", "big5hkscs", "cp932", "cp949", "cp950", "euc_jis_2004", "euc_jisx0213", "euc_jp",
@@ -96,11 +96,11 @@ _STANDARD = frozenset(("koi8-u", "x-user-defined"))  # the standard differs from
 _tables: dict[str, str] = {}  # codec -> the characters of its 256 bytes; there are 75 such codecs
 _known_charsets: dict[str, str] = {"utf-8": "utf-8", "us-ascii": "cp1252", "iso-8859-1": "cp1252"}
 CACHE_SIZE = 256
-"""Entries in each cache of declared names; a full cache is cleared, so hostile mail can't grow it."""
+"""Maximum number of entries in each cache of declared names; a full cache is cleared."""
 
 
 def codec_name(label: str) -> str:
-    """Return the codec of a declared character set; "" if unknown.
+    """Return the codec of a declared character set; "" if it is unknown.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Detection of documents that are read with the wrong reader, by the mail headers at their start."""
+"""Detection of a wrong choice of reader, by the presence of mail headers at the start of documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _VISIBLE = bytes(range(ord("!"), ord("~") + 1))
 
 
 class HeaderCheck:
-    """Check of the first documents of a training for mail headers.
+    """Check for mail headers in the first documents of a training.
 
     Examples
     --------

@@ -4,13 +4,13 @@ READ = {
     "from": 2, "reply-to": 2, "sender": 2, "to": 2, "cc": 2, "received": 6, "message-id": 1, "content-type": 1,
     "x-mailer": 1, "user-agent": 1, "date": 1,
 }  # fmt: skip
-"""Fields that are read, in this order, with a limit for each; the latest Received fields are near the recipient."""
+"""Fields to read, in this order, with the maximum number of each; the first Received fields are the most recent."""
 
 COMMON = (
     "from", "to", "cc", "subject", "date", "message-id", "received", "return-path", "delivered-to", "content-type",
     "content-transfer-encoding", "mime-version",
 )  # fmt: skip
-"""Fields of nearly every message: their presence is no evidence."""
+"""Fields of nearly every message, so that their presence is no evidence."""
 
 FILTERS = (
     "x-surebayes-",
@@ -25,16 +25,15 @@ FILTERS = (
     "x-suspected-spam", "x-symantec", "x-text-classification", "x-tm-as-", "x-tmase", "x-ui-filterresults",
     "x-vade", "x-virus", "x-vr-", "x-ymailisg",
 )  # fmt: skip
-"""Prefixes of fields that filters add, ours included. They hold past verdicts and any sender can forge them, so they
-give no tokens, and are removed before a message's bytes are read."""
+"""Prefixes of fields that filters add, including surebayes. They contain past verdicts, and any sender can forge them,
+so they give no tokens and are removed before a message's bytes are read."""
 
 TRANSPORT = ("x-original-to", "x-received", "x-google", "x-ms-exchange")
-"""Prefixes of fields that the last hop adds: they differ between the copy that is classified and the copy that is
-taught."""
+"""Prefixes of fields that the last hop adds. They differ between the classified and the taught copy of a message."""
 
 MOST_TOKENS = 500
-"""Tokens per message: a flood of header fields must not become a flood of tokens."""
+"""Maximum number of tokens per message."""
 MOST_NAMES = 60
-"""Names of rare fields that give tokens, per message."""
+"""Maximum number of names of rare fields that give tokens, per message."""
 MOST_ATTACHMENTS = 20
-"""Attachments that give tokens, per message."""
+"""Maximum number of attachments that give tokens, per message."""

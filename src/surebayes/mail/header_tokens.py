@@ -1,4 +1,4 @@
-"""Tokens of a message's header, learnt besides its text."""
+"""Tokens of a message's header, which a filter learns in addition to the text."""
 
 from surebayes.kernels import kernel
 from surebayes.mail.headers import content_kind, decode_header, parameter
@@ -28,7 +28,7 @@ def header_tokens(message: "Message") -> list[str]:
     Parameters
     ----------
     message : Message
-        As `read_message` returns it.
+        A message from `read_message`.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def header_columns(message: "Message", width: int) -> bytes:
     Parameters
     ----------
     message : Message
-        As `read_message` returns it.
+        A message from `read_message`.
     width : int
         The number of columns.
 
@@ -144,7 +144,7 @@ def _field_tokens(name: str, values: list[str]) -> list[str]:
 
 
 def addresses(value: str) -> list[tuple[str, str]]:
-    """Extract mail addresses as (local part, host) in lower case, by a single split in linear time.
+    """Extract mail addresses as pairs of local part and host, in lower case and in linear time.
 
     Examples
     --------

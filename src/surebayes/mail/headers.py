@@ -12,10 +12,10 @@ _NOT_BASE64 = bytes(byte for byte in range(256) if byte not in _BASE64)
 
 
 def decode_base64(data: bytes) -> bytes:
-    r"""Decode base64, also if broken.
+    r"""Decode base64, including malformed data.
 
-    In broken data foreign characters and a surplus last digit are skipped; trailing lines that aren't base64, such as a
-    mailing list's footer, are kept unchanged.
+    In malformed data, invalid characters and a surplus last digit are skipped; trailing lines that aren't base64, such
+    as a mailing list's footer, are kept unchanged.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def decode_header(value: bytes, encoded_words: int = 100) -> str:
     if b"=?" not in value:
         return plain_header(value)
     done: list[str] = []
-    waiting: list[bytes] = []  # adjacent words of one set: some senders split characters between them
+    waiting: list[bytes] = []  # adjacent words of one set, because some senders split a character between words
     waiting_set, position = "", 0
     while encoded_words > 0:
         word = _next_word(value, position)
@@ -80,7 +80,7 @@ def decode_header(value: bytes, encoded_words: int = 100) -> str:
 
 
 def _next_word(value: bytes, position: int) -> tuple[int, int, str, bytes] | None:
-    """Find the next encoded word: start, end, codec, bytes. Linear: without an end mark, scanning stops."""
+    """Return start, end, codec and bytes of the next encoded word; None if there is none, found in linear time."""
     while True:
         start = value.find(b"=?", position)
         middle = value.find(b"?", start + 2)
@@ -115,7 +115,7 @@ class Headers:
 
     def __init__(self, fields: "list[tuple[str, str]] | tuple[()]" = (), encoded_words: int = 100) -> None:
         self._encoded_words = encoded_words
-        # Values are decoded on access: a flood of encoded words in unused fields costs nothing.
+        # Values are decoded on access, so that encoded words in unused fields cost nothing.
         self._fields: list[tuple[str, str | bytes]] = [(name.lower(), value) for name, value in fields]
 
     @classmethod
@@ -209,7 +209,7 @@ def content_kind(value: bytes) -> tuple[str, str | None, bytes]:
 
 
 def parameter(value: bytes, low: bytes, name: bytes) -> bytes | None:
-    """Return a parameter of a field, or None; unusual forms are handled by `unusual_parameter`."""
+    """Return a parameter of a field, or None; `unusual_parameter` handles unusual forms."""
     start = low.find(name)
     if start < 0:
         return None
@@ -236,7 +236,7 @@ def unusual_parameter(value: bytes, name: bytes) -> bytes | None:
     >>> unusual_parameter(b"x/y; a*0*=iso-8859-1'en'caf%E9; a*1=\"\\\"; b\"", b"a").decode()
     'café"; b'
     """
-    # Quoted text is replaced by placeholders, so that plain splits do the rest.
+    # Replace quoted text by placeholders, so that plain splits suffice.
     value = value.replace(b"\\\\", b"\x00").replace(b'\\"', b"\x01")
     pieces = value.split(b'"')
     pieces[1::2] = [piece.replace(b";", b"\x02").replace(b"=", b"\x03") for piece in pieces[1::2]]

@@ -1,6 +1,6 @@
-"""HTML to visible text in Python: the kernel's fallback and test reference.
+"""Conversion of HTML to visible text in Python: the kernel's fallback and test reference.
 
-It works on UTF-8 with the kernel's rules in the same order; the reasons are in the kernel's comments.
+It works on UTF-8 and applies the kernel's rules in the same order; the kernel's comments explain them.
 """
 
 import re
@@ -37,14 +37,14 @@ _USED_ATTRIBUTES = frozenset(b"style size src color bgcolor background text alt 
 
 
 def html_text(html: str, flags: int = 0) -> str:
-    """Return the visible text of HTML.
+    """Return the visible text of an HTML document.
 
     Parameters
     ----------
     html : str
         A document or fragment, valid or not.
     flags : int
-        1 keeps hidden text, 2 adds alt texts, 4 adds link targets.
+        Sum of 1 to keep hidden text, 2 to add alt texts, and 4 to add link targets.
 
     Returns
     -------
@@ -134,7 +134,7 @@ class _Scan:
             if other == name:
                 self.close_from(depth)
                 return
-            if name == b"template":  # its end tag closes all unclosed descendants
+            if name == b"template":  # the end tag closes all unclosed descendants
                 continue
             if other in (b"table", b"template") or integration or (other in walls and not foreign):
                 return
@@ -318,7 +318,7 @@ class _Scan:
             self.judge()
 
     def find_script_end(self) -> int:
-        """Find the end of a script: within <!-- a nested <script> hides the next </script>."""
+        """Find the end of a script; within <!--, a nested <script> hides the next </script>."""
         state, size, at = 0, len(self.data), self.at  # plain, escaped, double-escaped
         while mark := _script_end.search(self.data, at):
             word, at = mark.group(), mark.end()

@@ -15,7 +15,7 @@ _name = re.compile(rb"&([A-Za-z0-9]{0,31})(;?)")  # the longest name has 31 lett
 
 
 def reference_at(data: bytes, at: int, end: int, in_attribute: bool) -> tuple[str, int]:
-    """Parse the character reference at a position: its text ("" if it isn't one) and its end."""
+    """Parse the character reference at a position; return its text ("" if it isn't one) and its end."""
     if data[at + 1 : at + 2] == b"#":
         number = _number.match(data, at, end)
         if not number:

@@ -1,4 +1,4 @@
-"""Visibility of HTML text by colours, font sizes and style attributes; the C version is `kernels/mail/html_style.c`."""
+"""Visibility of HTML text, from colours, font sizes and style attributes, like `kernels/mail/html_style.c`."""
 
 import re
 
@@ -22,7 +22,7 @@ _hex = re.compile(rb"#(?:([0-9a-f]{6})(?:..)?|([0-9a-f]{3}).?)$|([0-9a-f]{6})$",
 
 
 def apply_tag(look: Look, name: bytes, attributes: dict[bytes, bytes], hidden: bool, sheet: bool) -> Look:
-    """Compute an element's style from its parent's and its own attributes."""
+    """Compute an element's style from its parent's style and its attributes."""
     gone, unseen, zero, letters, paper = look
     displayed = False
     if name == b"head":
@@ -119,7 +119,7 @@ def _font_size(zero: bool, value: bytes) -> bool:
 
 
 def _size(value: bytes) -> int:
-    """Classify a size: 1 zero, 2 positive, 3 relative to the parent's, 0 no number."""
+    """Classify a size: 1 is zero, 2 positive, 3 relative to the parent's, and 0 not a number."""
     match = _length.match(value)
     assert match  # the pattern also matches the empty string
     whole, part, unit = match.group(1), match.group(2) or b"", match.group(3)

@@ -1,10 +1,10 @@
-"""Message parsing: bytes to `Message`, in linear time and within hard limits.
+"""Parsing of raw messages into `Message` objects, in linear time and within hard limits.
 
-The kernel finds the header fields, multiparts are split at their boundary lines, and text parts are decoded with
-binascii and Python's codecs. The standard library's parser is not used: it costs 18 ms of start-up and takes quadratic
-time on some inputs. To save start-up time, `re` (5 ms) and `hashlib` (2.7 ms) are not imported either.
+The kernel finds the header fields, splits multiparts at their boundary lines, and decodes text parts. The standard
+library's parser is not used, because it adds 18 ms to the start-up time and takes quadratic time on some inputs. For a
+fast start, `re` (5 ms) and `hashlib` (2.7 ms) are not imported either.
 
-No input raises an error. A message beyond a limit is read up to that limit and marked ``truncated``.
+Malformed input raises no errors. A message beyond a limit is read up to that limit and marked ``truncated``.
 """
 
 try:  # the same function as in hashlib, without loading OpenSSL (2.7 ms of start-up)
@@ -52,7 +52,7 @@ _HELPERS = _known_kinds, content_kind, decode_text, decode_base64, filename  # c
 
 
 class Message:
-    r"""A message as the filter reads it.
+    r"""A parsed message.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Message:
     fingerprint : str
         A hash of the content, 32 hexadecimal digits (see `fingerprint_of`); computed on first access.
     truncated : bool
-        Whether a limit was reached and the rest left out.
+        Whether the message exceeded a limit, so that the rest was left out.
     attachments : tuple of (str, str)
         Content type and file name (may be empty) of every non-text part, and of text sent as an attachment. Only text
         is decoded.
@@ -213,14 +213,14 @@ def read_message(
     raw : bytes
         The raw message, with any line ends; a leading mbox ``From `` line is skipped.
     limits : Limits, optional
-        How much is read.
+        Limits on the size and the number of parts to read.
     keep_hidden : bool
-        Keep HTML text that is invisible to a human reader: ``display:none``, zero font size, text in the colour of its
-        background, the ``hidden`` attribute, the title.
+        Whether to keep HTML text that is invisible to a human reader: ``display:none``, zero font size, text in the
+        colour of its background, the ``hidden`` attribute, and the title.
     alt_text : bool
-        Include the ``alt`` text of images.
+        Whether to include the ``alt`` text of images.
     link_targets : bool
-        Include the targets of links and images.
+        Whether to include the targets of links and images.
     fallback_charset : str, optional
         The codec for bytes that are invalid in their declared character set; by default each becomes U+FFFD. Text
         without a known character set that isn't UTF-8 is decoded by it, too, by default as Windows-1252.
@@ -228,7 +228,7 @@ def read_message(
     Returns
     -------
     Message
-        Malformed input never raises an exception.
+        The message; malformed input raises no exception.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Parser of whole messages in Python: the kernel's fallback, also for the few messages that the kernel declines."""
+"""Parser of complete messages in Python: the kernel's fallback, also for the few messages that it can't parse."""
 
 import binascii
 
@@ -29,11 +29,11 @@ def read_mail(
     raw : bytes
         The raw message.
     most_bytes, parts, depth, headers, header_length, decoded : int
-        Limits, as `surebayes.mail.message.Limits` has them.
+        The limits of `surebayes.mail.plain.Limits`.
     flags : int
-        Those of `html_text`.
+        Flags of `html_text`.
     fallback : str or None
-        The codec for bytes that aren't valid in their character set.
+        The codec for bytes that are invalid in their character set.
     helpers : tuple
         Known content types, and the functions ``content_kind``, ``decode_text``, ``decode_base64`` and
         ``filename`` of `surebayes.mail.headers`.
@@ -41,7 +41,7 @@ def read_mail(
     Returns
     -------
     tuple
-        Raw subject, text, attachments, whether something was left out, header block and Message-ID.
+        Raw subject, text, attachments, whether the message was truncated, header block, and Message-ID.
     """
     if min(most_bytes, parts, depth, headers, header_length, decoded, flags) < 0:
         raise ValueError("read_mail: limits and flags must not be negative")
@@ -176,7 +176,7 @@ class _MessageWalk:
         self.texts.append(self.kernel.html_text(text, self.flags) if kind == "text/html" else text)
 
     def decoded(self, data: bytes, coding: bytes) -> tuple[bytes, bool]:
-        """Undo a Content-Transfer-Encoding; return whether all was decoded. An unknown encoding changes nothing."""
+        """Undo a Content-Transfer-Encoding; an unknown one changes nothing. Return also whether all was decoded."""
         if coding[:6] == b"base64":
             return self.helpers[3](data), True
         if coding[:16] == b"quoted-printable":
@@ -220,7 +220,7 @@ def decode_uu(data: bytes, count: int) -> tuple[bytes, bool]:
         try:
             decoded.append(binascii.a2b_uu(line))
         except binascii.Error:
-            # Some encoders pad with a byte too many: the length in the first character is right.
+            # Some encoders add a byte of padding too many; the length in the first character is correct.
             size = (((line[0] - 32) & 63) * 4 + 5) // 3
             try:
                 decoded.append(binascii.a2b_uu(line[:size]))

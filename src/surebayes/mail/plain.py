@@ -1,6 +1,6 @@
-"""Batch parsing by the kernel alone, and the limits of parsing.
+"""Batch parsing by the kernel, and the limits of parsing.
 
-Most messages need nothing else: `surebayes filter` imports the Python readers for the rest only.
+The kernel can parse most messages; `surebayes filter` imports the readers in Python only for the remaining ones.
 """
 
 from surebayes.kernels import kernel
@@ -11,24 +11,24 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes of a message that are read."""
+"""Maximum number of bytes to read from a message."""
 MAX_PARTS = 1000
-"""Parts of a message, at all levels. Up to ten times as many candidate boundary lines are examined."""
+"""Maximum number of parts of a message, at all levels. Up to ten times as many possible boundary lines are examined."""
 MAX_DEPTH = 16
-"""Nesting levels of multiparts and messages."""
+"""Maximum depth of nested multiparts and messages."""
 MAX_HEADERS = 1000
-"""Header fields that are kept."""
+"""Maximum number of header fields to keep."""
 MAX_HEADER_LENGTH = 16 * 1024
-"""Bytes of a header field that are read."""
+"""Maximum number of bytes to read from a header field."""
 MAX_DECODED = 1024 * 1024
-"""Characters of decoded text in all parts together. For each remaining one, at most four bytes of a part and two bytes
-of its decoded transfer encoding are examined."""
+"""Maximum number of characters of decoded text in all parts together. For each character left, at most four bytes of a
+part and two bytes of its decoded transfer encoding are examined."""
 MAX_ENCODED_WORDS = 100
-"""RFC 2047 encoded words that are decoded per header field; the rest stays encoded."""
+"""Maximum number of RFC 2047 encoded words to decode per header field; the rest stays encoded."""
 
 
 class Limits(Record):
-    r"""Limits of parsing; anything beyond is left out and the message marked ``truncated``.
+    r"""Limits of parsing; content beyond them is left out, and the message is marked ``truncated``.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ DEFAULT_LIMITS = Limits()
 def plain_head(raw: bytes, size: int = 65536) -> bytes:
     r"""Return the normalized start of a message for byte views, the same for all copies of a message.
 
-    Line ends become ``\n``. A leading "From " line of a mailbox or delivery agent is dropped, and so are header fields
-    that filters add: the copy that a user reports has been through a mail server.
+    Line ends become ``\n``. A leading "From " line of a mailbox or delivery agent is dropped. Header fields that
+    filters add are dropped too, because the copy that a user reports has passed through a mail server.
 
     Examples
     --------
@@ -84,27 +84,27 @@ def plain_head(raw: bytes, size: int = 65536) -> bytes:
 def read_messages(
     raw_messages: list[bytes], most: int, width: int, listed: bool, named: bool
 ) -> "list[dict[str, Any] | None]":
-    r"""Parse many messages at once, as far as a pool needs them; the GIL is released.
+    r"""Parse the parts of many messages that a pool needs, at once and with the GIL released.
 
     Parameters
     ----------
     raw_messages : list of bytes
         Raw messages.
     most : int
-        Characters of the subject and text that are returned.
+        Maximum number of characters of subject and text to return.
     width : int
-        Columns for header tokens; 0 for none.
+        Number of columns for header tokens; 0 for no header tokens.
     listed : bool
-        Whether to return the tokens.
+        Whether to return the header tokens.
     named : bool
         Whether to return fingerprints and Message-IDs.
 
     Returns
     -------
     list
-        For each message a dict of its parts, by the names that `Document` has for them: its subject and text, and what
-        was asked for of its fingerprint, its Message-ID without white space, its header tokens as `listed_tokens`
-        returns them, and their columns; None for a message that needs `read_message`.
+        For each message a dict of its parts, by their names in `Document`: its subject and text, and on request its
+        fingerprint, its Message-ID without white space, its header tokens in the format of `listed_tokens`, and their
+        columns; None for a message that needs `read_message`.
 
     Examples
     --------

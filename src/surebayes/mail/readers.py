@@ -1,4 +1,4 @@
-"""The mail kernel's functions in Python: its fallback and test reference.
+"""Functions of the mail kernel in Python: its fallback and test reference.
 
 HTML is parsed by `html`, whole messages by `mime`.
 """
@@ -81,7 +81,7 @@ def read_mails(
     mails: list[bytes], most_bytes: int, parts: int, depth: int, headers: int, header_length: int, decoded: int,
     most: int, width: int, listed: bool, named: bool, /,
 ) -> list[None]:  # fmt: skip
-    """Return None for every message: the kernel parses common messages here, the fallback none.
+    """Return None for every message; only the kernel can parse messages in batches.
 
     Examples
     --------
@@ -89,15 +89,15 @@ def read_mails(
     [None, None]
     """
     if min(most_bytes, parts, depth, headers, header_length, decoded, most, width) < 0 or (listed and not width):
-        raise ValueError("read_mails: limits must not be negative, and to list tokens takes a width")
+        raise ValueError("read_mails: limits must not be negative, and listing tokens needs a width")
     return [None] * len(mails)
 
 
 def mail_head(raw: bytes, start: int, end: int) -> tuple[int, int, int, int, bytes, bytes, bytes, bytes, bytes]:
     r"""Parse the header block of a part.
 
-    It ends at a blank line, or before the first line that is neither a field, nor a continuation line, nor an mbox
-    ``From `` line: then the blank line is missing, and the text starts there.
+    The block ends at a blank line, or, if the blank line is missing, before the first line that is neither a field, nor
+    a continuation line, nor an mbox ``From `` line.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def mail_head(raw: bytes, start: int, end: int) -> tuple[int, int, int, int, byt
 
 
 def has_old_line_ends(raw: bytes) -> bool:
-    r"""Whether lines end in a bare ``\r``, as on classic Mac OS: no other line end is near the start."""
+    r"""Return whether lines end in a bare ``\r``, as on classic Mac OS: no other line end is near the start."""
     return raw.find(b"\n", 0, 65536) < 0 and b"\r" in raw
 
 
@@ -195,7 +195,7 @@ def without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
             dropping = content[:64].lower().startswith(names)
         if not dropping:
             head += content + line_end
-        elif bare:  # removed with the line, whose own end then terminates the previous one
+        elif bare:  # remove it with the line; the line's end then terminates the previous line
             head[-1:] = line_end
         if bare or not dropping:
             bare = line_end == b"\r"
@@ -207,9 +207,9 @@ LONGEST_FROM_LINE = 1000
 
 
 def is_from_line(block: bytes, place: int) -> bool:
-    r"""Whether an mbox "From " line starts here: "From ", a sender, a time of day and a year.
+    r"""Return whether an mbox "From " line starts at a position: "From ", a sender, a time of day and a year.
 
-    A sentence that starts with "From " has no time and year; mbox writers quote one that has.
+    A sentence that starts with "From " rarely has a time and a year, and mbox writers quote it if it does.
 
     Examples
     --------
@@ -261,14 +261,14 @@ def mailbox_messages(
     quoted : bool
         Whether quoted lines (">From ") were found in the message.
     kept : int
-        Bytes of a message that are returned at most.
+        Maximum number of bytes to return of each message.
     last : bool
-        Whether the block's end is the mailbox's end, and its rest the last message.
+        Whether the block ends the mailbox, so that its rest is the last message.
 
     Returns
     -------
     messages : list of (bytes, int)
-        Contents, without the "From " line and the blank line before the next, with their size in the mailbox.
+        The contents, without the "From " line and the blank line before the next one, and their sizes in the mailbox.
     begin, place, quoted
         State for the next block.
 
@@ -320,7 +320,7 @@ def _content(block: bytes, begin: int, end: int, quoted: bool, kept: int) -> byt
 
 
 def split_fields(head: bytes, count: int) -> "list[tuple[bytes, bytes]]":
-    """Split a header block into (name, raw value) pairs, up to a limit; lines that are no fields are skipped."""
+    """Split a header block into pairs of name and raw value, up to a limit; lines that aren't fields are skipped."""
     fields: list[tuple[bytes, bytes]] = []
     unfolded = head.replace(b"\n ", b"\r ").replace(b"\n\t", b"\r\t")
     for line in unfolded.split(b"\n", 4 * count) if count > 0 else ():
@@ -355,9 +355,9 @@ def header_tokens(
     attachments : tuple of (str, str)
         Types and file names.
     most, longest : int
-        Fields that are read, and bytes of each.
+        Maximum numbers of fields to read, and of bytes of each.
     encoded_words : int
-        Encoded words that are decoded per field.
+        Maximum number of encoded words to decode per field.
     odd : callable
         Callback for the tokens of a field, from its name, values and `encoded_words`. The kernel calls
         it for fields that aren't plain ASCII, the fallback for all.

@@ -1,4 +1,4 @@
-"""Scores that other filters wrote into mail headers: SpamAssassin, rspamd, bogofilter, or any field with a number."""
+"""Parsing of scores in mail headers, by SpamAssassin, rspamd, bogofilter, or any filter that writes a number."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class HeaderScore(NamedTuple):
     score : float
         The score; higher means more spam.
     threshold : float or None
-        The minimum score of a message that it calls spam (these filters compare with >=).
+        The minimum score of spam (these filters compare with >=); None if it is unknown.
     verdict : bool or None
-        Whether it called the message spam.
+        Whether the filter judged the message spam; None if it is unknown.
     """
 
     score: float
@@ -43,7 +43,7 @@ class HeaderScore(NamedTuple):
 def header_score(head: Headers, name: str) -> HeaderScore | None:
     r"""Parse the score of another filter; None if there is none or it can't be parsed.
 
-    The first of several fields of that name counts: it was added last, by the nearest server.
+    If there are several fields of that name, the first one counts: the nearest server added it.
 
     Parameters
     ----------

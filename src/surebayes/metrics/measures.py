@@ -1,4 +1,4 @@
-"""Measures of a ranking or a decision, from labels and scores alone: the functions of `surebayes.metrics`."""
+"""Measures of rankings and decisions, computed from labels and scores: the functions of `surebayes.metrics`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Counts = NDArray[np.int64]
 
 
 def roc_curve(y: ArrayLike, s: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Points of the ROC curve, one for each distinct score and the origin.
+    """Return the points of the ROC curve: one for each distinct score, and the origin.
 
     Parameters
     ----------
@@ -52,8 +52,9 @@ def roc_curve(y: ArrayLike, s: ArrayLike) -> tuple[Floats, Floats, Floats]:
     Returns
     -------
     fpr, tpr, thresholds : ndarray
-        The share of negatives and of positives strictly above each threshold, by falling threshold; the last threshold
-        is -inf. (scikit-learn counts scores *at* the threshold as well, so its thresholds are one step off.)
+        The shares of negatives and of positives strictly above each threshold, and the thresholds, in descending order;
+        the last threshold is -inf. (scikit-learn also counts scores *at* the threshold, so its thresholds are shifted
+        by one step.)
 
     Examples
     --------
@@ -66,7 +67,7 @@ def roc_curve(y: ArrayLike, s: ArrayLike) -> tuple[Floats, Floats, Floats]:
 
 
 def roc_auc(y: ArrayLike, s: ArrayLike) -> float:
-    """Area under the ROC curve: the probability that a positive outranks a negative, ties counting one half.
+    """Return the area under the ROC curve: the probability that a positive outranks a negative; ties count one half.
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ def roc_auc(y: ArrayLike, s: ArrayLike) -> float:
     Returns
     -------
     float
-        Between 0 and 1; computed from integers, so it does not depend on the order of the rows.
+        Between 0 and 1; computed from integers, so that the order of the rows has no effect.
 
     Examples
     --------
@@ -87,22 +88,22 @@ def roc_auc(y: ArrayLike, s: ArrayLike) -> float:
 
 
 def partial_auc(y: ArrayLike, s: ArrayLike, max_fpr: float = 0.1) -> float:
-    """Area under the ROC curve left of `max_fpr`, divided by `max_fpr`: Kolcz & Yih's AUC_0.1.
+    """Return the area under the ROC curve left of `max_fpr`, divided by `max_fpr`: Kolcz & Yih's AUC_0.1.
 
     The curve is interpolated linearly at `max_fpr`. The result is the mean recall over the false-positive rates from 0
     to `max_fpr`: 1 for a perfect ranking, max_fpr / 2 for a random one.
 
     scikit-learn's ``roc_auc_score(y, s, max_fpr=x)`` starts from the same area A but reports McClish's standardised
-    value (1 + (A - x^2/2) / (x - x^2/2)) / 2, which moves a random ranking to 0.5 and squeezes every other value
-    towards 1; with p = partial_auc it is (1 + (p - x/2) / (1 - x/2)) / 2. The order of two classifiers is the same,
-    the numbers are not, and only this one can be compared with the paper's tables.
+    value (1 + (A - x^2/2) / (x - x^2/2)) / 2, which is 0.5 for a random ranking and compresses better values towards 1;
+    with p = partial_auc it is (1 + (p - x/2) / (1 - x/2)) / 2. Both measures order classifiers in the same way, but
+    only this one is comparable with the paper's tables.
 
     Parameters
     ----------
     y, s : array-like of shape (n,)
         Labels (the larger one is positive) and scores.
     max_fpr : float, default=0.1
-        In (0, 1]; 1 gives the whole area.
+        Upper limit of the false-positive rate, in (0, 1]; 1 gives the whole area.
 
     Returns
     -------
@@ -123,7 +124,9 @@ def partial_auc(y: ArrayLike, s: ArrayLike, max_fpr: float = 0.1) -> float:
 
 
 def tpr_at_fpr(y: ArrayLike, s: ArrayLike, x: float) -> float:
-    """Largest true-positive rate of any threshold whose false-positive rate is at most `x`; no interpolation.
+    """Return the largest true-positive rate of the thresholds with a false-positive rate of at most `x`.
+
+    The curve is not interpolated.
 
     Parameters
     ----------
@@ -148,14 +151,14 @@ def tpr_at_fpr(y: ArrayLike, s: ArrayLike, x: float) -> float:
 
 
 def specificity_at_recall(y: ArrayLike, s: ArrayLike, recall: float = 1.0) -> float:
-    """Largest true-negative rate of any threshold that finds at least `recall` of the positives.
+    """Return the largest true-negative rate of the thresholds with a recall of at least `recall`.
 
     Parameters
     ----------
     y, s : array-like of shape (n,)
         Labels (the larger one is positive) and scores.
     recall : float, default=1.0
-        In [0, 1]. Kolcz & Chowdhury report 1.0: every positive is found.
+        Minimum share of positives above the threshold, in [0, 1]. Kolcz & Chowdhury use 1.0.
 
     Returns
     -------
@@ -172,7 +175,7 @@ def specificity_at_recall(y: ArrayLike, s: ArrayLike, recall: float = 1.0) -> fl
 
 
 def roca_percent(y: ArrayLike, s: ArrayLike) -> float:
-    """TREC's 1-ROCA%: 100 (1 - AUC), the percentage of (ham, spam) pairs in the wrong order; lower is better.
+    """Return TREC's 1-ROCA%: 100 (1 - AUC), the percentage of (ham, spam) pairs in the wrong order; lower is better.
 
     Parameters
     ----------
@@ -193,7 +196,7 @@ def roca_percent(y: ArrayLike, s: ArrayLike) -> float:
 
 
 def break_even(y: ArrayLike, s: ArrayLike) -> float:
-    """Precision (= recall) when as many rows are called positive as there are positives.
+    """Return the break-even point: the precision, which equals the recall, if k rows are flagged for k positives.
 
     Parameters
     ----------
@@ -203,7 +206,7 @@ def break_even(y: ArrayLike, s: ArrayLike) -> float:
     Returns
     -------
     float
-        Between 0 and 1. If the cut falls into a tie, the average over all orders of the tie.
+        Between 0 and 1. If the cut falls within a tie, the average over all orders of the tied rows.
 
     Examples
     --------
@@ -233,19 +236,19 @@ class PrecisionRecallF1(NamedTuple):
 
 
 def precision_recall_f1(y: ArrayLike, s: ArrayLike, threshold: float = 0.0) -> PrecisionRecallF1:
-    """Precision, recall and F1 when every score strictly above `threshold` is called positive.
+    """Return precision, recall and F1 of a threshold; scores strictly above it are flagged.
 
     Parameters
     ----------
     y, s : array-like of shape (n,)
         Labels (the larger one is positive) and scores.
     threshold : float, default=0.0
-        Not NaN; may be infinite.
+        The threshold; it may be infinite, but not NaN.
 
     Returns
     -------
     PrecisionRecallF1
-        A named tuple (precision, recall, f1); precision is 0 where nothing is called positive.
+        A named tuple (precision, recall, f1); precision is 0 if no row is flagged.
 
     Examples
     --------
@@ -262,20 +265,20 @@ def precision_recall_f1(y: ArrayLike, s: ArrayLike, threshold: float = 0.0) -> P
 
 
 def lam_percent(ham_error_rate: float, spam_error_rate: float) -> float:
-    """TREC's logistic average misclassification percentage of the two error rates.
+    """Return TREC's logistic average misclassification percentage (lam%) of the two error rates.
 
-    The mean of the two logits, converted back to a rate. A filter that calls messages spam at random with probability p
-    gets 50% for every p; so does, as the limit, the pair (0, 1).
+    This is the mean of the two logits, converted back to a rate. A filter that flags messages at random with
+    probability p gets 50% for every p; the pair (0, 1) gets 50% as the limit.
 
     Parameters
     ----------
     ham_error_rate, spam_error_rate : float
-        Fractions in [0, 1]: misclassified ham of all ham, misclassified spam of all spam.
+        Misclassified shares of ham and of spam, in [0, 1].
 
     Returns
     -------
     float
-        A percentage; 0 when one of the rates is 0 and the other is not 1.
+        A percentage; 0 if one of the rates is 0 and the other is not 1.
 
     Examples
     --------
@@ -293,18 +296,18 @@ def lam_percent(ham_error_rate: float, spam_error_rate: float) -> float:
 
 
 def micro_f1(Y: Any, P: Any) -> float:
-    """F1 of all (row, class) decisions counted together.
+    """Return the micro-averaged F1: that of all (row, class) decisions together.
 
     Parameters
     ----------
     Y, P : array-like or sparse matrix of shape (n, K), or array-like of shape (n,)
-        Truth and prediction: indicators of 0 and 1 (also booleans), or one label per row; then every label is a class,
-        and the result is the accuracy.
+        True and predicted labels: indicators of 0 and 1 (or booleans), or one label per row. With one label per row,
+        every label is a class, and the result is the accuracy.
 
     Returns
     -------
     float
-        Between 0 and 1; 0 if there are neither true nor predicted positives.
+        Between 0 and 1; 0 without true and predicted positives.
 
     Examples
     --------
@@ -316,17 +319,17 @@ def micro_f1(Y: Any, P: Any) -> float:
 
 
 def macro_f1(Y: Any, P: Any) -> float:
-    """Mean over the classes of each class's F1.
+    """Return the macro-averaged F1: the mean of the classes' F1.
 
     Parameters
     ----------
     Y, P : array-like or sparse matrix of shape (n, K), or array-like of shape (n,)
-        Truth and prediction as for :func:`micro_f1`.
+        True and predicted labels, as for :func:`micro_f1`.
 
     Returns
     -------
     float
-        Between 0 and 1. A class that is neither present nor predicted counts 0, as in scikit-learn.
+        Between 0 and 1. A class that is neither present nor predicted has an F1 of 0, as in scikit-learn.
 
     Examples
     --------
@@ -340,7 +343,7 @@ def macro_f1(Y: Any, P: Any) -> float:
 
 
 def _class_counts(Y: Any, P: Any) -> tuple[Counts, Counts, Counts]:
-    """Count, for each class, rows predicted correctly, predicted, and present."""
+    """Return for each class the numbers of correct predictions, of predictions, and of rows."""
     truth, guess = _indicator_or_labels(Y, "Y"), _indicator_or_labels(P, "P")
     if truth.shape != guess.shape:
         raise ValueError(f"Y and P must have the same shape. Got {truth.shape} and {guess.shape}.")
@@ -377,7 +380,7 @@ def _indicator_or_labels(values: Any, name: str) -> Any:
 # ---------------------------------------------------------------------- intervals
 
 
-# measure -> its form on steps, to measure many bootstrap samples at once without sorting
+# The implementation of each measure on steps, which measures many bootstrap samples at once without sorting.
 _ON_STEPS: dict[Any, Callable[..., Floats]] = {
     partial_auc: ranking.partial_area,
     roc_auc: ranking.area,
@@ -398,32 +401,32 @@ def bootstrap_interval(
     seed: int = 0,
     **parameters: Any,
 ) -> Interval:
-    """Percentile interval of a measure, from samples drawn with replacement within each class.
+    """Return the percentile interval of a measure, from samples drawn with replacement within each class.
 
-    The numbers of positives and negatives are fixed (a stratified bootstrap), so every sample can be measured. The
+    The numbers of positives and negatives are fixed (a stratified bootstrap), so that every sample can be measured. The
     ranking measures of this module are computed for many samples at once from one sort; 1,000 samples of 10,000 rows
     take about half a second. Any other function of (labels, scores) is called once per sample.
 
     Parameters
     ----------
     metric : callable
-        ``metric(y, s, **parameters) -> float``.
+        A measure: ``metric(y, s, **parameters) -> float``.
     y, s : array-like of shape (n,)
         Labels (the larger one is positive) and scores.
     confidence : float, default=0.95
-        In (0, 1).
+        Confidence of the interval, in (0, 1).
     resamples : int, default=1000
         Number of samples.
     seed : int, default=0
-        The same seed gives the same interval.
+        Seed of the random samples; the same seed gives the same interval.
     **parameters
         Passed to `metric`.
 
     Returns
     -------
     Interval
-        A named tuple (low, high). Far in the tail (TPR at a tiny FPR from few negatives) the bootstrap depends on very
-        few scores: use :func:`rate_interval` for a fixed threshold instead.
+        A named tuple (low, high). In the far tail (such as the TPR at a tiny FPR, from few negatives), the bootstrap
+        depends on very few scores; use :func:`rate_interval` with a fixed threshold instead.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Rankings as steps: the numbers of negatives and positives strictly above each distinct score.
+"""Representation of rankings by steps: the numbers of negatives and positives strictly above each distinct score.
 
-Every ranking measure is a function of the steps, so ties are one step regardless of row order, and the steps of a
-bootstrap sample can be drawn without sorting. All functions of steps work along the last axis: one call measures a
-thousand samples.
+Every ranking measure is a function of the steps. Tied rows form one step, so that their order has no effect, and the
+steps of a bootstrap sample can be drawn without sorting. All functions of steps work along the last axis, so that one
+call can measure a thousand samples.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Counts = NDArray[np.int64]
 
 
 class Steps(NamedTuple):
-    """A ranking by distinct scores, highest first: the counts strictly above each of them, and finally the totals."""
+    """A ranking: for each distinct score, highest first, the counts strictly above it, followed by the totals."""
 
     thresholds: Floats
     false_positives: Counts
@@ -26,7 +26,7 @@ class Steps(NamedTuple):
 
 
 def checked(y: ArrayLike, s: ArrayLike) -> tuple[NDArray[np.bool_], Floats]:
-    """Validate labels and scores; return booleans and floats."""
+    """Validate labels and scores, and return them as booleans and floats."""
     labels, scores = np.asarray(y), np.asarray(s, dtype=np.float64)
     if labels.ndim != 1 or scores.ndim != 1:
         raise ValueError(f"labels and scores must be vectors. Got shapes {labels.shape} and {scores.shape}.")
@@ -57,7 +57,7 @@ def steps_of(positive: NDArray[np.bool_], scores: Floats) -> Steps:
 
 
 def auc_lost(false_positives: Counts, true_positives: Counts) -> Floats:
-    """Share of (negative, positive) pairs in the wrong order, ties counting half: 1 - AUC without cancellation."""
+    """Return the share of (negative, positive) pairs in the wrong order: 1 - AUC, without cancellation."""
     positives, negatives = true_positives[..., -1], false_positives[..., -1]
     missed = 2 * positives[..., None] - true_positives[..., 1:] - true_positives[..., :-1]
     pairs = np.sum(np.diff(false_positives) * missed, axis=-1)  # int64: exact up to 2^62 pairs
@@ -65,25 +65,25 @@ def auc_lost(false_positives: Counts, true_positives: Counts) -> Floats:
 
 
 def partial_area(false_positives: Counts, true_positives: Counts, max_fpr: float = 0.1) -> Floats:
-    """Area left of max_fpr, over max_fpr, with linear interpolation there."""
+    """Return the area left of `max_fpr`, divided by `max_fpr`; the curve is interpolated linearly at `max_fpr`."""
     limit = max_fpr * false_positives[..., -1:]
     start, stop = false_positives[..., :-1], false_positives[..., 1:]
     low, high = true_positives[..., :-1], true_positives[..., 1:]
     run = np.clip(limit - start, 0, stop - start)
-    # the height at the right end of the part of each step left of max_fpr
+    # the height of each step at its right end, or at max_fpr if that comes first
     end = low + (high - low) * (run / np.maximum(stop - start, 1))
     area = np.sum(run * (low + end), axis=-1) / 2
     return np.asarray(area / (limit[..., 0] * true_positives[..., -1]), dtype=np.float64)
 
 
 def best_tpr(false_positives: Counts, true_positives: Counts, x: float) -> Floats:
-    """Largest share of positives above any step with at most the share x of negatives above it."""
+    """Return the largest share of positives above a step that has at most the share `x` of negatives above it."""
     allowed = false_positives / false_positives[..., -1:] <= x
     return np.asarray(np.max(np.where(allowed, true_positives, 0), axis=-1) / true_positives[..., -1], dtype=np.float64)
 
 
 def best_specificity(false_positives: Counts, true_positives: Counts, recall: float = 1.0) -> Floats:
-    """Largest share of negatives not above any step with at least the share `recall` of positives above it."""
+    """Return the largest true-negative rate of a step that has at least the share `recall` of positives above it."""
     enough = true_positives / true_positives[..., -1:] >= recall
     negatives = false_positives[..., -1]
     fewest = np.min(np.where(enough, false_positives, negatives[..., None]), axis=-1)
@@ -91,17 +91,17 @@ def best_specificity(false_positives: Counts, true_positives: Counts, recall: fl
 
 
 def precision_at_positives(false_positives: Counts, true_positives: Counts) -> Floats:
-    """Precision of the k highest rows, for k positives."""
+    """Return the precision of the k highest rows, for k positives."""
     wanted = true_positives[..., -1:]
     predicted = false_positives + true_positives
-    # for the step that crosses k = wanted, the expected share of its positives above k in random order
+    # within the step that contains row k = wanted, the expected share of its positives above k, in random order
     share = np.clip((wanted - predicted[..., :-1]) / np.maximum(np.diff(predicted), 1), 0, 1)
     hits = np.sum(share * np.diff(true_positives), axis=-1)
     return np.asarray(hits / wanted[..., 0], dtype=np.float64)
 
 
 def lost_percent(false_positives: Counts, true_positives: Counts) -> Floats:
-    """Percentage of pairs in the wrong order."""
+    """Return the percentage of pairs in the wrong order."""
     return 100 * auc_lost(false_positives, true_positives)
 
 

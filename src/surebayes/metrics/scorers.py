@@ -86,14 +86,14 @@ def get_scorer(name: str, *, pos_label: Any = None) -> Any:
     name : str
         One of :data:`NAMES`, or one of them with another number.
     pos_label : label, default=None
-        The positive one of two classes in a ranking; the larger label if None.
+        The positive class in a ranking of two classes; the larger label if None.
 
     Returns
     -------
     callable
-        ``scorer(estimator, X, y) -> float``, greater is better. Ranking measures use `decision_function`, or else
-        `predict_proba`. With more than two classes, or indicator labels, they are averaged over the classes; classes
-        that all rows or none have can't be ranked, and are left out with a warning.
+        ``scorer(estimator, X, y) -> float``; greater is better. Ranking measures use `decision_function` if there is
+        one, else `predict_proba`. With more than two classes, or indicator labels, they are averaged over the classes;
+        classes with all rows or without rows can't be ranked, and are left out with a warning.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def get_scorer(name: str, *, pos_label: Any = None) -> Any:
     """
     if name in _OF_DECISIONS:
         if pos_label is not None:
-            raise ValueError(f"{name} is a mean over all classes: it has no pos_label. Got {pos_label!r}.")
+            raise ValueError(f"{name} is a mean over all classes and takes no pos_label. Got {pos_label!r}.")
         return make_scorer(_OF_DECISIONS[name], response_method="predict")
     if name in _OF_SCORES:
         return _ranking_scorer(_OF_SCORES[name], {}, pos_label, greater_is_better=name != "roca_percent")
@@ -146,7 +146,7 @@ def _ranked(
     pos_label: Any = None,
     **parameters: float,
 ) -> float:
-    """Apply a measure of one class's ranking; for several classes or labels, average over them."""
+    """Measure the ranking of one class; with several classes or labels, average over them."""
     if getattr(y, "ndim", 1) == 1:
         if np.ndim(scores) == 1:
             return measure(y if pos_label is None else np.asarray(y) == pos_label, scores, **parameters)
@@ -156,7 +156,7 @@ def _ranked(
         members = np.asarray(y.toarray() if hasattr(y, "toarray") else y) != 0
         names = np.arange(members.shape[1]) if classes is None else np.asarray(classes)
     if pos_label is not None:
-        raise ValueError(f"pos_label={pos_label!r} is for two classes; with more, every class is ranked in turn.")
+        raise ValueError(f"pos_label={pos_label!r} is for two classes. Leave it out: with more, every class is ranked.")
     table = np.asarray(scores)
     if table.shape != members.shape:
         raise ValueError(
@@ -177,7 +177,7 @@ def _rankable(members: NDArray[np.bool_], names: NDArray[Any], measure: str) -> 
     if not usable.any():
         raise ValueError(f"{measure} can rank no class: each of {left_out} is in all rows or in none.")
     warnings.warn(
-        f"{measure} leaves out the classes {left_out}: all rows have them, or none has.",
+        f"{measure} leaves out the classes {left_out}: each of them is in all rows or in none.",
         UndefinedMetricWarning,
         stacklevel=2,
     )

@@ -1,1 +1,1 @@
-"""HTML views of objects for notebooks: bars, highlighted text, tables and small curves, in light and dark."""
+"""HTML views of objects for notebooks: bars, highlighted text, tables and small charts, for light and dark themes."""

@@ -1,7 +1,7 @@
-"""Pieces of HTML for `_repr_html_`, made from plain values.
+"""HTML fragments for `_repr_html_`, made from plain values.
 
-Everything that comes from a document is escaped. There is no script and nothing is loaded, so that a notebook that is
-stored, mailed or printed still shows it. Colours follow the theme of JupyterLab, VS Code or the browser.
+All text from documents is escaped. The fragments have no scripts and load no files, so that they also work in notebooks
+that are stored, mailed or printed. Colours follow the theme of JupyterLab, VS Code or the browser.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 MOST_CHARACTERS = 4000
-"""Longest text shown, in characters; a message of megabytes must not fill a notebook."""
+"""Maximum length of a text, in characters, so that a large message doesn't fill a notebook."""
 
 STRONG = 0.4
-"""Share of the strongest character's contribution from which a character is highlighted in full."""
+"""Contribution above which a character is highlighted in full, as a share of the strongest character's."""
 
 _LIGHT = "--sb-for:#b3261e;--sb-against:#1b6e3c;--sb-line:#c9ccd1;--sb-soft:#5b616b"
 _DARK = "--sb-for:#ff8a80;--sb-against:#7fd8a0;--sb-line:#4a4f57;--sb-soft:#a9b0ba"
@@ -40,7 +40,7 @@ _DASHES = ("", "6 3", "2 2", "8 3 2 3", "1 3", "10 4", "4 4", "12 3 3 3")
 
 
 def frame(title: str, *parts: str) -> str:
-    """Return a block with a title, ready to be shown.
+    """Return a complete block with a title.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def _bar(label: str, value: float, longest: float) -> str:
 
 
 def highlighted(text: str, shares: Sequence[float]) -> str:
-    """Return a text with evidence for (one colour) and against (another); strong evidence is bold and underlined.
+    """Return a text with evidence for and against in two colours; strong evidence is bold and underlined.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def highlighted(text: str, shares: Sequence[float]) -> str:
 
 
 def _kind(share: float, strongest: float) -> tuple[str, bool]:
-    """Return the side that a character supports, and whether strongly; no side for weak evidence."""
+    """Return the side that a character supports ("" if weakly), and whether it is strong evidence."""
     if abs(share) <= 0.1 * strongest:
         return "", False
     return "for" if share > 0 else "against", abs(share) > STRONG * strongest
@@ -142,7 +142,7 @@ def curves(
     x_range: tuple[float, float],
     y_range: tuple[float, float] = (0.0, 1.0),
 ) -> str:
-    """Return lines in one small picture, distinguished by their dashes and named below it.
+    """Return curves in one small chart, distinguished by their dashes, with a legend below.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Models on disk, without pickle: a folder of arrays and a manifest with their checksums."""
+"""Storage of models without pickle: a folder with arrays, and a manifest with their checksums."""

@@ -1,7 +1,7 @@
-"""Fitted estimators on disk, without pickle: `save` writes a folder, `load` reads it and never executes its content.
+"""Storage of fitted estimators without pickle: `save` writes a folder, and `load` reads it without executing code.
 
-A folder holds ``manifest.json`` (class, parameters and fitted attributes) and one file of arrays in the safetensors
-format. Loading builds only the classes named in this module, and reads every file whole, verified by size and SHA-256.
+A folder contains ``manifest.json`` (class, parameters and fitted attributes) and one file of arrays in the safetensors
+format. Loading builds only the classes named in this module, and verifies the size and SHA-256 of every file.
 docs/format.md has the details and the version policy.
 """
 
@@ -81,14 +81,14 @@ _DEPTH = 100
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator or pipeline to a folder, atomically: readers see the old one or the new one.
+    """Write a fitted estimator or pipeline to a folder, atomically: readers see either the old or the new one.
 
     Parameters
     ----------
     estimator : object
         An estimator of surebayes, or a scikit-learn Pipeline or FeatureUnion of them.
     path : path
-        The folder; created if necessary. A folder with any other content is refused.
+        The folder; created if necessary. It must not have any other content.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     if not isinstance(described, dict) or "$estimator" not in described:
         raise TypeError(f"save needs an estimator of surebayes. Got {type(estimator).__name__} instead.")
     folder = os.fspath(path)
-    _check_room(folder)
+    _check_content(folder)
     os.makedirs(folder, exist_ok=True)
     with locked(folder):
         entry = write_arrays(folder, "arrays", writer.arrays)
@@ -112,16 +112,16 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         remove_others(folder, [entry["file"]])
 
 
-def _check_room(folder: str) -> None:
+def _check_content(folder: str) -> None:
     if not os.path.isdir(folder) or not set(os.listdir(folder)) - {"lock"}:
         return
     if not os.path.exists(os.path.join(folder, NAME)):
-        raise FileExistsError(f"{folder!r} holds other files. Save into a new or empty folder.")
+        raise FileExistsError(f"{folder!r} contains other files. Save into a new or empty folder.")
     read_manifest(folder, KIND)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read what `save` wrote.
+    """Load an estimator from a folder written by `save`.
 
     Parameters
     ----------
@@ -131,13 +131,13 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     object
-        The estimator: it gives the same scores, and continues learning as if it had never been saved.
+        The estimator. It computes the same scores, and learns further, as if it had never been saved.
 
     Raises
     ------
     surebayes.StoreError
-        No model (NoModel), a damaged or foreign one (BadModel, a ValueError), or one written by a later release
-        (NewerModel). Content is never executed.
+        NoModel if the folder has no model, BadModel (a ValueError) if the model is damaged or not one of surebayes,
+        and NewerModel if a later release wrote it.
     """
     folder = os.fspath(path)
     manifest, arrays = stable_read(lambda: read_manifest(folder, KIND), lambda found: (found, _arrays(folder, found)))
@@ -160,13 +160,13 @@ def _arrays(folder: str, manifest: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 class _Writer:
-    """Converts objects to JSON, with their arrays separate."""
+    """Converter of objects to JSON, with separate arrays."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
 
     def describe(self, value: Any, where: str, depth: int = 0) -> Any:
-        """Return the JSON of a value; TypeError, with its location, if it can't be saved."""
+        """Return the JSON of a value; raise TypeError, with its location, if it can't be saved."""
         if depth > _DEPTH:
             raise TypeError(f"{where} is nested too deeply to be saved.")
         if value is None or isinstance(value, (bool, str)):
@@ -239,7 +239,7 @@ class _Writer:
         return {"$bytes": self._array(np.frombuffer(memory.cast("B"), np.uint8), where)}
 
     def _external(self, name: str, value: Any, where: str, depth: int) -> Any:
-        """Describe an estimator of scikit-learn, with the release that its attributes belong to."""
+        """Describe an estimator of scikit-learn, with its release, on which the attributes depend."""
         import sklearn
 
         made_anew = ("_sklearn_version", "_loss_function_")  # the loss is only looked at in learning, which makes it
@@ -265,19 +265,19 @@ def _name_in_scikit_learn(value: Any) -> str | None:
 
 
 def _is_one(value: Any, homes: dict[str, str]) -> bool:
-    """Whether an object's class is one of those listed, not just one of the same name."""
+    """Return whether an object's class is a listed one, and not only has the same name."""
     name = type(value).__name__
     return name in homes and getattr(importlib.import_module(homes[name]), name, None) is type(value)
 
 
 class _Builder:
-    """Rebuilds objects from their JSON and arrays."""
+    """Builder of objects from their JSON and arrays."""
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self.arrays = arrays
 
     def build(self, described: Any, depth: int = 0) -> Any:
-        """Return the value that `_Writer.describe` described."""
+        """Return a value from its description by `_Writer.describe`."""
         if depth > 3 * _DEPTH:
             raise BadModel("The manifest is nested too deeply.")
         if isinstance(described, list):
@@ -364,7 +364,7 @@ class _Builder:
         return Certificates(self.build(described, depth))
 
     def _state(self, cls: type, described: dict[str, Any], depth: int) -> dict[str, Any]:
-        """Rebuild the attributes of an object; BadModel for one that would shadow a method."""
+        """Rebuild the attributes of an object; raise BadModel if one would shadow a method."""
         for key in described:
             if not key.isidentifier() or key.startswith("__") or callable(getattr(cls, key, None)):
                 raise BadModel(f"{cls.__name__} has no attribute {key!r} that could be set.")
@@ -451,9 +451,9 @@ def _check_fitted(estimator: Any) -> None:
 
 # ---------------------------------------------------------------------- trial use of a loaded estimator
 
-# A file may have a valid checksum and impossible content: text as smoothing, a table without rows, NaN. Parameters are
-# validated by the rules of `fit`; then a dummy document passes through all scoring methods, and every score must be a
-# number. So inconsistent files fail on load and not later.
+# A file may have a valid checksum and invalid content, such as text as smoothing, a table without rows, or NaN.
+# Parameters are validated by the rules of `fit`; then all scoring methods are applied to a dummy document, and every
+# score must be a number. So inconsistent files fail when they are loaded, not later.
 
 TEXTS = ["Subject: one more\n\nA document that nobody has written, with 10 words or so.", "", "more"]
 _SCORES = ("decision_function", "predict", "predict_proba", "predict_log_proba", "transform")
@@ -476,7 +476,7 @@ _SCALARS = {"pad": float, "steepness": float, "floor": float, "top": int, "tf": 
 
 
 def check_record(record: Any) -> None:
-    """Reject a record with plain fields of the wrong type: an array in place of a number may fit by chance."""
+    """Reject a record with simple fields of the wrong type: an array in place of a number may work by chance."""
     for name, kind in _SCALARS.items():
         value = getattr(record, name, None)
         if value is None:
@@ -490,9 +490,9 @@ def check_record(record: Any) -> None:
 
 
 def use_once(estimator: Any) -> None:
-    """Score a dummy document; BadModel if a score is not a number.
+    """Score a dummy document, and raise BadModel if a score is not a number.
 
-    Unfitted estimators are skipped, and so are estimators of file names.
+    Unfitted estimators and estimators of file names are skipped.
     """
     sample = _sample(estimator)
     if sample is None:
@@ -536,5 +536,5 @@ def _sample(estimator: Any) -> Any:
     if width is None:
         return None
     columns = np.unique([0, width // 2, max(width - 1, 0)])[:width]
-    # three rows: a pair of values in place of a number must not fit by chance
+    # three rows, so that a pair of values in place of a number can't fit by chance
     return csr_array((np.ones(len(columns)), (np.zeros(len(columns), int), columns)), shape=(3, width))

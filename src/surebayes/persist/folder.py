@@ -1,4 +1,4 @@
-"""Atomic writes and checked reads of a folder with array files and a manifest of their checksums.
+"""Atomic writes and verified reads of a folder with array files and a manifest with their checksums.
 
 Array files get unique names and are flushed to disk; then the new manifest replaces the old one, and the folder is
 flushed. Readers see either the old model or the new one, even after a power failure.

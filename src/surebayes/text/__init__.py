@@ -1,1 +1,1 @@
-"""Text to rows or scores: vectorizers, several views at once, document streams."""
+"""Conversion of text into rows or scores: vectorizers, several views at once, and document streams."""

@@ -1,4 +1,4 @@
-"""Batching for the text kernel: documents in chunks on threads, and counted rows assembled into one matrix."""
+"""Batches for the text kernel: chunks of documents are counted in threads, and the rows assembled into one matrix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from surebayes.kernels.reference.text import Analyzer
 
-register()  # make our scorers available to scikit-learn by name
+register()  # make the scorers available to scikit-learn by name
 
 # documents per kernel call: enough to amortize its cost, few enough for two threads to share the work
 CHUNK = 512
@@ -134,7 +134,7 @@ except ImportError:  # pragma: no cover - scikit-learn before 1.8
 
 
 class StreamMixin:
-    """Transformers of documents that also take streams; they yield the documents of any input by `_given`."""
+    """Base of transformers that also take streams of documents; `_given` yields the documents of an input."""
 
     _given: Callable[[Any], Iterator[Any]]
     transform: Callable[[Any], Any]
@@ -168,7 +168,7 @@ class StreamMixin:
 
 
 class KernelMixin(StreamMixin):
-    """Common code of both vectorizers: documents to the kernel, rows back as a matrix."""
+    """Common code of the vectorizers: passes documents to the kernel, and builds a matrix from the rows."""
 
     # inherited from the scikit-learn base class
     analyzer: Any
@@ -213,7 +213,7 @@ class KernelMixin(StreamMixin):
         return analyzer
 
     def _hooked(self) -> bool:
-        """Whether a subclass or instance overrides a method of scikit-learn's analysis."""
+        """Return whether a subclass or instance overrides a method of scikit-learn's analysis."""
         for name in HOOKS:
             if name in vars(self):
                 return True

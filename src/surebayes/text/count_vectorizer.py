@@ -1,4 +1,4 @@
-"""Text to matrix: scikit-learn's CountVectorizer with the same result, many times faster.
+"""Fast replacement of scikit-learn's CountVectorizer, with the same results.
 
 The kernel does the work (`_text`, or its reference in Python). Custom tokenizers, preprocessors, analyzers and token
 patterns fall back to scikit-learn's code, so that every parameter has the same meaning.
@@ -29,9 +29,9 @@ _EMPTY = "empty vocabulary; perhaps the documents only contain stop words"
 
 
 class CountVectorizer(KernelMixin, _CountVectorizer):
-    r"""Texts to a matrix of token counts: scikit-learn's class, many times faster, with the same result.
+    r"""Convert texts to a matrix of token counts, like scikit-learn's class of this name but many times faster.
 
-    All parameters of `sklearn.feature_extraction.text.CountVectorizer`, and:
+    Takes all parameters of `sklearn.feature_extraction.text.CountVectorizer`, and these:
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         return self
 
     def _keeps_all(self) -> bool:
-        """Whether the parameters never prune a term."""
+        """Return whether the parameters never prune a term."""
         return (self.max_df, self.min_df, self.max_features) == (1.0, 1, None) and isinstance(self.max_df, float)
 
     @_fit_context(prefer_skip_nested_validation=True)

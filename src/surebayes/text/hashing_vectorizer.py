@@ -1,4 +1,4 @@
-"""Text to matrix: scikit-learn's HashingVectorizer with the same result, many times faster."""
+"""Fast replacement of scikit-learn's HashingVectorizer, with the same results."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NONE = object()
 
 
 class HashingVectorizer(KernelMixin, _HashingVectorizer):
-    r"""Texts to a matrix of hashed token counts: scikit-learn's class, many times faster, with the same result.
+    r"""Convert texts to a matrix of hashed token counts, like scikit-learn's class of this name but many times faster.
 
-    All parameters of `sklearn.feature_extraction.text.HashingVectorizer`, and:
+    Takes all parameters of `sklearn.feature_extraction.text.HashingVectorizer`, and these:
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Text straight to the scores of a linear model, without a matrix in between."""
+"""Scoring of texts by a linear model, without an intermediate matrix."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from surebayes.kernels import kernel
 
 
 class TextScorer:
-    """Scores documents by a linear model: prior + z @ log_odds, where z is the document's represented row.
+    """Scorer of documents by a linear model: prior + z @ log_odds, where z is the document's represented row.
 
-    A row of counts becomes z in this order: term frequency; the `top` best terms by `ranking`; times `weights`;
-    exp(steepness * value); divided by its norm plus `pad`; times `length`. It equals `core.represent` does to a
-    matrix, so the scores are those of the matrix route, up to the order of summation.
+    A row of counts is transformed into z in these steps: term frequency; selection of the `top` best terms by
+    `ranking`; multiplication by `weights`; exp(steepness * value); division by the norm plus `pad`; multiplication by
+    `length`. `core.represent` applies the same steps to a matrix, so that both give the same scores, up to the order
+    of summation.
 
     Parameters
     ----------
@@ -26,7 +27,7 @@ class TextScorer:
     prior : float or array (classes,)
         The score of an empty document.
     tf : {"count", "binary", "log"}
-        n, 1 or log(1 + n).
+        The term frequency of a term that occurs n times: n, 1 or log(1 + n).
     weights : array (terms,) or (classes, terms), optional
         One factor per term.
     ranking : array (terms,) or (classes, terms), optional
@@ -36,13 +37,13 @@ class TextScorer:
     steepness : float, optional
         Values become exp(steepness * value).
     norm : {"l1", "l2"}, optional
-        The norm that the row is divided by.
+        The norm by which the row is divided.
     length : float or array (classes,)
         The norm of the represented row.
     pad : float
         Added to the norm.
     keep : bool array (terms,) or (classes, terms), optional
-        Terms that take part.
+        Terms to use.
     decided : function of scores (documents, classes), optional
         Maps linear scores to final ones, such as the posterior log-odds of competing classes.
 
@@ -103,7 +104,7 @@ class TextScorer:
         vectorizer, hashed = self.vectorizer, hasattr(self.vectorizer, "n_features")
         if hasattr(vectorizer, "use_idf"):
             raise ValueError(
-                f"TextScorer takes counts, and {type(vectorizer).__name__} makes tf-idf values of them: use "
+                f"TextScorer takes counts, but {type(vectorizer).__name__} converts them to tf-idf values: use "
                 "CountVectorizer, with the weights in the model"
             )
         if getattr(vectorizer, "norm", None) is not None:

@@ -17,7 +17,7 @@ from surebayes.text.documents import documents_in, places_among
 
 
 class Views(StreamMixin, TransformerMixin, BaseEstimator):
-    """Applies several vectorizers in one pass over the documents; each gets a named block of the matrix's columns.
+    """Apply several vectorizers in one pass over the documents; each fills a named block of the matrix's columns.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Views(StreamMixin, TransformerMixin, BaseEstimator):
         matrices = self._pass(vectorizers, raw_documents, fit=True)
         self.vectorizers_ = vectorizers
         self._number(matrix.shape[1] for matrix in matrices)
-        return _beside(matrices)
+        return _joined(matrices)
 
     def partial_fit(self, raw_documents: Iterable[Any], y: Any = None) -> Views:
         """Add the terms of more documents to each view. Later blocks shift as earlier ones grow.
@@ -126,7 +126,7 @@ class Views(StreamMixin, TransformerMixin, BaseEstimator):
         X : sparse matrix (documents, columns of all views)
         """
         self._check_fitted()
-        return _beside(self._pass(self.vectorizers_, raw_documents, fit=False))
+        return _joined(self._pass(self.vectorizers_, raw_documents, fit=False))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the terms as "view__term"; for hashed views, the column's number replaces the term.
@@ -231,5 +231,5 @@ def _width(vectorizer: Any) -> int:
     return vectorizer.n_features if hasattr(vectorizer, "n_features") else len(vectorizer.vocabulary_)
 
 
-def _beside(matrices: list[Any]) -> Any:
+def _joined(matrices: list[Any]) -> Any:
     return align(sp.hstack([sp.csr_array(matrix) for matrix in matrices], format="csr"))

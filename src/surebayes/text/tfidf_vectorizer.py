@@ -1,4 +1,4 @@
-"""Text to matrix: scikit-learn's TfidfVectorizer with the same result, on counts made many times faster."""
+"""Fast replacement of scikit-learn's TfidfVectorizer, with the same results."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NONE = object()
 
 
 class TfidfVectorizer(_TfidfVectorizer, CountVectorizer):
-    r"""Texts to a matrix of tf-idf values: scikit-learn's class, many times faster, with the same result.
+    r"""Convert texts to a matrix of tf-idf values, like scikit-learn's class of this name but many times faster.
 
-    All parameters of `sklearn.feature_extraction.text.TfidfVectorizer`, and the additional ones of
+    Takes all parameters of `sklearn.feature_extraction.text.TfidfVectorizer`, and the additional parameters of
     `surebayes.CountVectorizer`.
 
     Examples
