@@ -71,7 +71,7 @@ class TrainingDocuments:
         return self.by_class(of)
 
     def absolute_log_odds(self, represent: Representation, smoothing: float) -> FloatArray:
-        """Return the absolute log-odds of the model on the represented documents (Kolcz & Yih, eq. 4)."""
+        """Return the absolute log-odds of the model on the represented documents: Kolcz & Yih, eq. (4)."""
         log_odds = self.log_odds(represent, smoothing)
         return np.abs(log_odds, out=log_odds)
 

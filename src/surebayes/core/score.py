@@ -48,11 +48,10 @@ class Linear:
         return cls(represent, log_odds, bias, None if represent.class_specific else _fused(represent, log_odds))
 
     def scores(self, rows: csr_array, form: Form | None = None, sized: Sized | None = None) -> FloatArray:
-        """Score every row for every class: return an array (documents, C).
+        """Score rows: Kolcz & Yih, eqs. (1), (3) and (7); Frank & Bouckaert, eq. (5); Kolcz & Chowdhury, eq. (1).
 
-        These are the scores of Kolcz & Yih, eqs. (1), (3) and (7); Frank & Bouckaert, eq. (5); and Kolcz & Chowdhury,
-        eq. (1). `form` returns precomputed `frequencies` of these rows. `sized` returns the product of a form and the
-        weights that normalise the rows.
+        The result is an array (documents, C), with the score of every row for every class. `form` returns precomputed
+        `frequencies` of these rows. `sized` returns the product of a form and the weights that normalise the rows.
         """
         if self.fused is not None:
             forms = form or _forms(rows, self.represent.tf)
@@ -178,7 +177,7 @@ def explain_row(columns: IntArray, shares: FloatArray, bias: float, names: Any, 
 
 
 def opinion_pools(weights: FloatArray, favours: BoolArray, slope: FloatArray) -> FloatArray:
-    """Return slope * Score(class) - Score(rest) as one coefficient per term (Junejo & Karim, eqs. 6 to 8).
+    """Return slope * Score(class) - Score(rest) of Junejo & Karim, eqs. (6)-(8), as one coefficient per term.
 
     Both linear opinion pools are divided by the row's L1 length, so that their combination is linear in the row.
     """
@@ -186,10 +185,10 @@ def opinion_pools(weights: FloatArray, favours: BoolArray, slope: FloatArray) ->
 
 
 def poisson_terms(inside: FloatArray, outside: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Return the coefficients on z = x / (dl + theta V), and the constant, of the Poisson score divided by tau.
+    """Return the linear form of the score of Kim, Seo & Rim, eqs. (4)-(6), (10) and (14)-(15), divided by tau.
 
-    This is Kim, Seo & Rim, eqs. (4) to (6), (10), (14) and (15). Because 1 / (dl + theta V) is (1 - sum z) / (theta V),
-    eq. (14) is linear in z, with the constant (A + B / (theta V)) / W.
+    The result is the coefficients on z = x / (dl + theta V), and a constant. Because 1 / (dl + theta V) is
+    (1 - sum z) / (theta V), eq. (14) is linear in z, with the constant (A + B / (theta V)) / W.
     """
     log_ratio = np.log(inside) - np.log(outside)
     w = np.ones_like(log_ratio) if weights is None else np.broadcast_to(weights, log_ratio.shape)
@@ -237,7 +236,7 @@ def shares_of_the_rest(joint: FloatArray, c: int) -> FloatArray:
 
 
 def probabilities(scores: FloatArray, form: str) -> FloatArray:
-    """Convert log-odds to probabilities (Kim, Seo & Rim, eqs. 1 to 3); softmax if more than two classes compete."""
+    """Convert log-odds to probabilities by Kim, Seo & Rim, eqs. (1)-(3), or by softmax if several classes compete."""
     if form == "each":
         return np.asarray(expit(scores), np.float64)
     if form == "binary":
