@@ -7,19 +7,22 @@ _ARENA_MAX, _MMAP_THRESHOLD = -8, -3  # M_ARENA_MAX and M_MMAP_THRESHOLD of mall
 
 
 def share_arenas() -> None:
-    """Let all threads allocate from two arenas: each keeps what is freed in it, and layers are opened in any thread."""
+    """Limit the arenas of all threads to two.
+
+    An arena keeps its freed memory, and any thread may open a layer: with an arena per thread, the heap would grow.
+    """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
 
 
 def release_freed() -> None:
-    """Return freed memory to the system: closed filters leave gaps between open ones, and the heap grows otherwise."""
+    """Return freed memory to the system; otherwise the gaps that closed filters leave would make the heap grow."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
 
 
 def map_large_blocks() -> None:
-    """Map blocks of 1 MB or more one by one: they go back to the system when freed, and grow without a copy.
+    """Map each block of 1 MB or more separately, so that freed blocks return to the system and grow without a copy.
 
     By default the limit grows up to 32 MB once such blocks are freed, and the heap of a process that trains several
     filters in turn becomes twice as large as one of them needs.

@@ -236,7 +236,7 @@ def shares_of_the_rest(joint: FloatArray, c: int) -> FloatArray:
 
 
 def probabilities(scores: FloatArray, form: str) -> FloatArray:
-    """Convert log-odds to probabilities by Kim, Seo & Rim, eqs. (1)-(3), or by softmax if several classes compete."""
+    """Convert log-odds to probabilities by Kim, Seo & Rim, eqs. (1)-(3), or by softmax if more than two compete."""
     if form == "each":
         return np.asarray(expit(scores), np.float64)
     if form == "binary":
