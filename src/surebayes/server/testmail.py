@@ -1,7 +1,7 @@
 """Signed test messages of `surebayes doctor --mail`, which budgets, remembered verdicts and drift ignore.
 
-The Message-ID contains a signature, a keyed hash of the whole message that is valid for an hour, so that others can't
-forge test messages. The key is in the filter's folder.
+The Message-ID contains a signature, a keyed hash of the whole message that is valid for an hour, so that test messages
+can't be forged. The key is in the filter's folder.
 """
 
 from __future__ import annotations
