@@ -449,8 +449,9 @@ def _budgets(model: str, budgets: Mapping[str, Mapping[str, Any]], facts: Mappin
             )))  # fmt: skip
         elif budget["debt"] and not facts["presume_days"] and budget["negatives"] <= budget["alarms"]:
             checks.append(Finding(name, "note", (
-                f"{sentence}: the debt is never paid back, because only mistakes are reported and messages are never presumed "
-                f"good. Teach good mail too, or run: surebayes config set -m {folder} presume_good_after 7"
+                f"{sentence}: the debt is never paid back, because only mistakes are reported and messages are "
+                "never presumed good. "
+                f"Teach good mail too, or run: surebayes config set -m {folder} presume_good_after 7"
             )))  # fmt: skip
         else:
             checks.append(Finding(name, "ok", sentence))
