@@ -775,3 +775,27 @@ def test_a_source_that_cannot_ship_closes_and_keeps_its_lessons(source, to, copy
         assert again.problems() == []
         again.absorb("a note")
         assert "a note" not in [row["note"] for row in again.history() if "note" in row]
+
+
+def test_a_twin_with_as_many_rows(source, to, tmp_path):
+    shipping.begin(str(source), str(to))
+    shutil.copytree(source, tmp_path / "twin")
+    teach(source, MAILS[6])
+    ship(source)
+    teach(tmp_path / "twin", *MAILS[7:12])
+    with pytest.raises(ReadOnlyFilter, match=r"has rows that .* hasn't"):
+        ship(tmp_path / "twin")
+
+
+def test_a_copy_in_the_middle_of_a_merged_segment(source, to, copy, monkeypatch):
+    teach(source, MAILS[6])
+    ship(source)
+    pull(copy)
+    monkeypatch.setattr(writer, "MOST_SEGMENTS", 1)
+    teach(source, MAILS[7])
+    ship(source)
+    (only,) = index_of(to).segments
+    with sb.Filter.open(copy) as opened:
+        assert only.first < opened.status()["rows"] < only.last
+    pull(copy)
+    assert state(copy) == state(source)
