@@ -213,7 +213,7 @@ def test_a_record_of_words_alone_is_used_as_it_is(trained):
         now, engine.coverage = engine.coverage, [[30, 0.0], [1, 0.5], [30, 0.0]]
         assert [engine.novelty(rows, d).by_view for d in (0, 1)] == [{"words": 1.0}, {"words": 1 / 31}]
         engine.coverage = {"ranks": [RANKS] * 3, "together": RANKS}
-        with pytest.raises(BadModel, match="views that it doesn't have"):
+        with pytest.raises(BadModel, match="more views than the model"):
             engine.novelty(rows)
         engine.coverage = now
 
