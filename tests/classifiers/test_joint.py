@@ -68,9 +68,9 @@ def test_a_pseudo_count_for_each_feature():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"alpha": 0.5, "smoothing": 0.5}, "alpha and smoothing are one setting"),
-        ({"fit_prior": False, "prior": "uniform"}, "fit_prior and prior are one setting"),
-        ({"class_prior": [0.5, 0.5], "prior": [0.5, 0.5]}, "class_prior and prior are one setting"),
+        ({"alpha": 0.5, "smoothing": 0.5}, "alpha and smoothing are two names of one setting"),
+        ({"fit_prior": False, "prior": "uniform"}, "fit_prior and prior are names of one setting"),
+        ({"class_prior": [0.5, 0.5], "prior": [0.5, 0.5]}, "class_prior and prior are names of one setting"),
         ({"alpha": -1.0}, "'alpha' parameter"),
         ({"alpha": [1.0, -1.0]}, "greater than 0"),
         ({"alpha": [1.0, 1.0, 1.0]}, "n_features"),

@@ -357,7 +357,7 @@ def test_one_of_several_classes():
     assert (model.scores(rows) == scores[:, 1]).all()
     band = GuaranteedThreshold(fitted, max_fpr=0.02, min_recall=0.99, cv="prefit", pos_label="b").fit(rows, labels)
     assert "unsure" in band.predict(rows)
-    with pytest.raises(ValueError, match="a band between two thresholds needs one positive class"):
+    with pytest.raises(ValueError, match="two thresholds need a single positive class"):
         GuaranteedThreshold(fitted, max_fpr=0.02, min_recall=0.99, cv="prefit").fit(rows, labels)
 
 
@@ -379,7 +379,7 @@ def test_indicator_labels(inner, form):
         assert model.certificate_[c].recall > 0.2
         assert ((model.scores(rows)[:, c] > model.threshold_[c]) == answers[:, c]).all()
     assert model.predict_proba(rows).shape == labels.shape
-    with pytest.raises(ValueError, match="leave pos_label None"):
+    with pytest.raises(ValueError, match="Set pos_label to None"):
         clone(model).set_params(pos_label=1).fit(rows, form(labels))
 
 
@@ -505,7 +505,7 @@ def test_an_absent_label_is_named_and_the_others_are_certified():
     assert model.threshold_[1] == np.inf
     assert model.predict(rows)[:, 1].sum() == 0
     assert model.predict_proba(rows)[:, 1] == pytest.approx(1 / 2002)
-    with pytest.raises(ValueError, match="Got neither for any: labels 0, 1, 2"):
+    with pytest.raises(ValueError, match="No label has both: labels 0, 1, 2"):
         GuaranteedThreshold(fitted, max_fpr=0.05, cv="prefit").fit(rows, np.zeros((2000, 3), int))
 
 
@@ -595,7 +595,7 @@ def test_too_few_negatives():
         ({"cv": 1.5}, r"cv must lie in \(0, 1\)"),
         ({"cv": "pre-fit"}, "cv must be a share of the rows, 'prefit' or a cross-validator"),
         ({"max_fpr": None}, "no promise"),
-        ({"min_precision": 0.9}, "fix the same threshold"),
+        ({"min_precision": 0.9}, "both set the threshold"),
         ({"cost": [[0, 1], [1, 0]]}, "cost chooses a threshold without a promise"),
         ({"pos_label": "eggs"}, r"pos_label must be one of \['ham', 'spam'\]. Got 'eggs'"),
         ({"probabilities": "platt"}, "probabilities must be"),

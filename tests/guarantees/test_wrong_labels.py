@@ -177,7 +177,7 @@ def test_anybodys_scores():
 def test_the_doubt_of_all_renewals_adds_up_to_what_was_allowed():
     doubts = [1 - confidence_of_renewal(0.9, j) for j in range(1, 100_000)]
     assert 0.0999 < sum(doubts) <= 0.1
-    with pytest.raises(ValueError, match="counted from 1"):
+    with pytest.raises(ValueError, match="at least 1"):
         confidence_of_renewal(0.9, 0)
 
 

@@ -36,8 +36,9 @@ class ClassNormalizedNB(RateClassifier):
     Parameters
     ----------
     length : float, "min" or "cv", default=1.0
-        The length to which each class's mass is scaled: a number, the smaller of the two classes' (PCNmin), or the
-        best for each class by the area under the ROC curve in cross-validation on the training documents.
+        The length to which each class's mass is scaled: a number; "min", the smaller length of the two classes
+        (PCNmin); or "cv", the best for each class by the area under the ROC curve in cross-validation on the training
+        documents.
     tf, weight, norm, scale, smoothing, prior, unseen
         See `surebayes.classifiers`.
 
@@ -90,7 +91,7 @@ class ClassNormalizedNB(RateClassifier):
     def _check_settings(self) -> None:
         check_weight(self, self.weight)
         if self.norm is None and self.scale != 1.0:
-            raise ValueError(f"scale={self.scale!r} needs a norm: set norm='l1' or 'l2', or scale to 1.0.")
+            raise ValueError(f"scale={self.scale!r} needs a norm. Set norm='l1' or 'l2', or scale=1.0.")
 
     def _freeze(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None) -> Representation:
         recipe = Recipe(
@@ -137,7 +138,7 @@ class ClassNormalizedNB(RateClassifier):
 
 
 class CentroidClassifier(CountClassifier):
-    """Compares a document with the mean vectors of the class and of the rest, both of unit length.
+    """A classifier by similarity to the mean vectors of the class and of the rest, both of unit length.
 
     Frank & Bouckaert, eq. (4).
 

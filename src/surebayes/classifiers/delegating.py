@@ -1,4 +1,4 @@
-"""Classifiers that wrap another one, which learns, scores and explains for them."""
+"""Base of classifiers that delegate learning, scoring and explaining to a wrapped classifier."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from surebayes.core.statistics import Statistics
 
 
 class DelegatingClassifier(CountClassifier):
-    """Delegates sums, estimates and scores to the classifier in the attribute `_inner_name`."""
+    """Base class that delegates sums, estimates and scores to the classifier in the attribute `_inner_name`."""
 
     _inner_name: ClassVar[str]
 

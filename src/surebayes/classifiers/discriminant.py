@@ -27,13 +27,13 @@ class TermDiscriminant(CountClassifier):
     weight : {"odds", "log_odds", "kl", ...}, default="log_odds"
         The discriminative weight (DTWC-O, -LO, -KL), or any weight listed in `surebayes.classifiers` except "abs".
     min_weight : float, default=0.0
-        Terms below it are dropped.
+        The minimum of the selected quantity; terms below it are dropped.
     select : {"weight", "difference"}, default="weight"
         The quantity compared with `min_weight`: the weight, or |a - b|, the difference of document shares.
     fit_bias : bool, default=False
-        Whether the line has an intercept; it is fitted after the slope.
+        Whether the line has an intercept, which is fitted after the slope.
     slope : "fit" or float, default="fit"
-        The slope of the line; "fit" minimizes the training error, exactly, by one sort.
+        The slope of the line; "fit" minimizes the training error exactly, by sorting once.
     tf, norm
         See `surebayes.classifiers`; without a norm, with log-odds and slope 1, the score is that of Bernoulli-style
         Naive Bayes over the terms present, without a prior.
@@ -85,8 +85,8 @@ class TermDiscriminant(CountClassifier):
         check_weight(self, self.weight)
         if "abs" in weigh.factors(self.weight):
             raise ValueError(
-                "The 'weight' parameter of TermDiscriminant comes from document frequencies: for 'abs' use 'log_odds'. "
-                f"Got {self.weight!r} instead."
+                "The 'weight' parameter of TermDiscriminant must be a weight from document frequencies, such as "
+                f"'log_odds' in place of 'abs'. Got {self.weight!r} instead."
             )
 
     @property

@@ -1,4 +1,4 @@
-"""Cache of a classifier's current estimate: built on demand, dropped after a change, never saved."""
+"""Cache of a classifier's current estimate, which is built on demand, dropped after changes, and not saved."""
 
 from __future__ import annotations
 

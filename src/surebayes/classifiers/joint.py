@@ -36,7 +36,7 @@ ALPHA_MIN = 1e-10
 
 
 class JointClassifier(CountClassifier):
-    """Classifiers with a joint log-likelihood per class, and scikit-learn's parameters for it."""
+    """Base of classifiers with a joint log-likelihood per class and scikit-learn's parameters."""
 
     alpha: Any
     force_alpha: bool
@@ -54,7 +54,7 @@ class JointClassifier(CountClassifier):
         """Build the joint log-likelihood of each class, (K, columns)."""
 
     def _competes(self) -> bool:
-        """Whether scores are joint log-likelihoods: more than two classes, not one against the rest."""
+        """Return whether classes compete by joint log-likelihood: more than two, not each against the rest."""
         return not self._one_score
 
     def _check_settings(self) -> None:
@@ -191,7 +191,7 @@ class JointClassifier(CountClassifier):
 
     def _side(self) -> Side:
         if "statistics_" not in vars(self):
-            raise AttributeError(f"This {type(self).__name__} has no sums yet: call fit first.")
+            raise AttributeError(f"This {type(self).__name__} has no sums yet. Call fit first.")
         return self.statistics_.contrast()[0]
 
     @property
@@ -228,7 +228,7 @@ class JointClassifier(CountClassifier):
 class ComplementNB(JointClassifier):
     """Complement Naive Bayes (Rennie et al. 2003), as in scikit-learn, with exact `forget` and `merge`.
 
-    A class is scored by how badly a document fits all remaining classes.
+    The score of a class grows as the document fits the other classes worse.
 
     Parameters
     ----------
@@ -237,9 +237,9 @@ class ComplementNB(JointClassifier):
     force_alpha : bool, default=True
         Whether to keep an alpha below 1e-10.
     fit_prior : bool, default=True
-        Only used if there is a single class.
+        Whether priors are fitted; used only with a single class.
     class_prior : array-like of shape (n_classes,), default=None
-        Not used in scores.
+        Prior probabilities; not used in scores.
     norm : bool, default=False
         Whether to divide each class's weights by their sum.
 
@@ -355,7 +355,7 @@ class BernoulliNB(JointClassifier):
             return canonical_rows(X, type(self).__name__)
         rows = canonical_rows(X, type(self).__name__)
         if not (rows.data == 1).all():
-            raise ValueError("With binarize=None X must hold 0 and 1 only. Set binarize to the count that is absent.")
+            raise ValueError("With binarize=None, X must have only the values 0 and 1. Set binarize=0.0 for counts.")
         return rows
 
     def _joint(self, columns: Columns) -> Linear:

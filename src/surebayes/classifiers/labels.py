@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Validated labels: class numbers, or an indicator for multi-label data."""
+    """Validated labels: class numbers, or an indicator matrix for multi-label data."""
 
     classes: NDArray[Any]
     labels: Any
@@ -47,7 +47,7 @@ def read_target(y: Any, classes: NDArray[Any] | None, multilabel: bool | None) -
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     unknown = classes[codes] != y
     if unknown.any():
-        raise ValueError(f"y holds the unknown label {y[unknown].tolist()[0]!r}; known classes are {classes.tolist()}.")
+        raise ValueError(f"y has the unknown label {y[unknown].tolist()[0]!r}. Known classes are {classes.tolist()}.")
     return Target(classes, codes.astype(np.int64), False)
 
 

@@ -25,7 +25,7 @@ from surebayes.core.sums import SumOverflow
 
 
 class Learner(BaseEstimator, metaclass=ABCMeta):
-    """Learns from rows of counts: a frozen representation, then exact class sums."""
+    """Base of the classifiers: learning of a frozen representation, then of exact class sums."""
 
     _parameter_constraints: ClassVar[Constraints] = {}
 
@@ -45,7 +45,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         return ("mass",)
 
     def _check_settings(self) -> None:
-        """Reject parameters that conflict with each other or with the classes."""
+        """Raise ValueError for parameters that conflict with each other or with the classes."""
 
     @abstractmethod
     def _freeze(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None) -> Representation:
@@ -56,7 +56,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         return self.representation_
 
     def _frozen(self) -> tuple[Any, ...]:
-        """Return everything that was fitted to whole documents."""
+        """Return all values that are fitted once and then kept."""
         return (self.representation_,)
 
     @property
@@ -108,7 +108,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         return self
 
     def refit_representation(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Refit the frozen representation; needs all documents, because their sums change with it.
+        """Refit the frozen representation on all documents, because the sums change with it.
 
         Parameters are those of `fit`; the classes don't change.
         """
@@ -179,8 +179,8 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         for what in mine:
             if not equal(mine[what], theirs[what]):
                 raise ValueError(
-                    f"Cannot merge classifiers of different {what}: freeze one representation with fit_representation, "
-                    "give each part of the work an empty_copy() of it, and merge those."
+                    f"Cannot merge classifiers of different {what}. Freeze one representation with fit_representation, "
+                    "train empty_copy() of that classifier on each part of the documents, and merge the copies."
                 )
         with self._named_overflow():
             self.statistics_ += other.statistics_
@@ -290,13 +290,13 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         if not self._grows() or hasattr(self, "feature_names_in_"):
             raise ValueError(
                 f"X has {columns} features, but {type(self).__name__} is expecting {self.n_features_in_} features as "
-                "input: what it froze belongs to those columns. Use a vectorizer of fixed width (HashingVectorizer, or "
-                "a fixed vocabulary), a model that freezes nothing (MultinomialNB without weight and top, "
+                "input: its frozen values belong to those columns. Use a vectorizer of fixed width (HashingVectorizer, "
+                "or a fixed vocabulary), a model without frozen values (MultinomialNB without weight and top, "
                 "OpinionPoolNB with weighting='scoring'), or fit again on all documents."
             )
 
     def _grows(self) -> bool:
-        """Whether columns can be appended: nothing frozen depends on columns or their number."""
+        """Return whether columns can be appended: no frozen value depends on the columns or their number."""
         by_column = (self.representation_.weights, self.representation_.ranking, self.representation_.keep)
         return all(array is None for array in by_column) and not self.representation_.pad
 
@@ -328,7 +328,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
             name = f"class {self.classes_[row : row + 1].tolist()[0]!r}" if known else "all classes together"
             raise OverflowError(
                 f"The sums of {name} would exceed 2**63 units (real-valued sums hold up to 2**23); nothing was "
-                "changed. Use whole-number counts, a norm, or smaller values."
+                "changed. Use integer counts, a norm, or smaller values."
             ) from None
 
     def _parts(self) -> list[Learner]:
@@ -338,7 +338,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
 
 @contextmanager
 def restore_on_error(estimator: BaseEstimator) -> Iterator[None]:
-    """Restore an estimator's state if learning fails: invalid input loses nothing."""
+    """Restore an estimator's state if learning fails, such as on invalid input."""
     parts = estimator._parts() if isinstance(estimator, Learner) else [estimator]
     before = [(part, vars(part).copy()) for part in parts]
     try:
@@ -351,7 +351,7 @@ def restore_on_error(estimator: BaseEstimator) -> Iterator[None]:
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two parameters or frozen values are equal; arrays and estimators are compared by content."""
+    """Return whether two parameters or frozen values are equal; compare arrays and estimators by content."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(equal(a[k], b[k]) for k in a)
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):

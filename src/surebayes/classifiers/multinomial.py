@@ -131,14 +131,14 @@ class MultinomialNB(JointClassifier, RateClassifier):
         check_weight(self, self.weight)
         check_top(self, self.top)
         if self.norm is None and self.scale != 1.0:
-            raise ValueError(f"scale={self.scale!r} needs a norm: set norm='l1' or 'l2', or leave scale at 1.0.")
+            raise ValueError(f"scale={self.scale!r} needs a norm. Set norm='l1' or 'l2', or scale=1.0.")
         if self.contrast == "joint":
             if self.multilabel_:
-                raise ValueError("Multi-label y needs contrast='rest': every label is set against the rest.")
+                raise ValueError("Multi-label y needs contrast='rest', which scores each label against the rest.")
             if len(self.classes_) > 2 and self._needs_one_against_rest():
                 raise ValueError(
-                    f"{ONLY_BINARY} With contrast='joint': supervised weights and top need one class against the rest. "
-                    "Set contrast='rest' for more than two classes."
+                    f"{ONLY_BINARY} Supervised weights and top need one class against the rest. Set contrast='rest' "
+                    "for more than two classes."
                 )
         self._check_aliases()
 
@@ -147,14 +147,14 @@ class MultinomialNB(JointClassifier, RateClassifier):
         if self.alpha is not None:
             if self.smoothing != 1.0:
                 raise ValueError(
-                    f"alpha and smoothing are one setting: got alpha={self.alpha!r} and smoothing={self.smoothing!r}. "
-                    "Give one of them."
+                    f"alpha and smoothing are two names of one setting. Got alpha={self.alpha!r} and "
+                    f"smoothing={self.smoothing!r}. Give one of them."
                 )
             self._check_alpha()
         aliases = [name for name in ("fit_prior", "class_prior") if getattr(self, name) is not None]
         if aliases and not (isinstance(self.prior, str) and self.prior == "fit"):
             raise ValueError(
-                f"{' and '.join(aliases)} and prior are one setting: got prior={self.prior!r} as well. Pass one."
+                f"{' and '.join(aliases)} and prior are names of one setting. Got prior={self.prior!r}, too. Pass one."
             )
 
     @property
@@ -209,7 +209,8 @@ class MultinomialNB(JointClassifier, RateClassifier):
     def _joint(self, columns: Columns) -> Linear:
         if self.multilabel_ or self.representation_.class_specific:
             raise ValueError(
-                "Classes that see a document differently, and labels, have no joint likelihood: use contrast='joint'."
+                "There is no joint likelihood for labels, or with a representation for each class. Set "
+                "contrast='joint'."
             )
         inside, _ = self.statistics_.contrast(columns)
         rates = estimate.log_rates(*self._with_pseudo_counts(inside, columns))
@@ -235,6 +236,6 @@ class MultinomialNB(JointClassifier, RateClassifier):
     def _check_one_against_rest(self) -> None:
         if self._competes():
             raise ValueError(
-                f"{ONLY_BINARY} With contrast='joint': a reversal needs one class against the rest. Set "
-                "contrast='rest' for more classes."
+                f"{ONLY_BINARY} A reversal needs one class against the rest. Set contrast='rest' for more than two "
+                "classes."
             )

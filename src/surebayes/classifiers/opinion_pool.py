@@ -35,7 +35,7 @@ from surebayes.core.score import Linear
 class OpinionPoolNB(RateClassifier):
     """Naive Bayes as a logarithmic opinion pool of a document's terms (Kolcz & Yih's NB-MX).
 
-    The score is the weighted mean of the terms' log-odds: many weak terms never produce a confident verdict.
+    The score is the weighted mean of the terms' log-odds, so many weak terms can't add up to a confident verdict.
 
     Parameters
     ----------
@@ -44,12 +44,13 @@ class OpinionPoolNB(RateClassifier):
     steepness, top, selection, smoothing, tf, prior, unseen
         See `surebayes.classifiers`.
     weighting : {"induction", "scoring"}, default="induction"
-        Where weights apply. "induction": frozen weights in training and scoring. "scoring": training sums unweighted
-        rows, scoring uses weights from the current sums; one pass, nothing frozen, exact online.
+        The use of the weights. "induction" freezes weights and applies them in training and scoring. "scoring" adds up
+        unweighted rows in training, and takes the weights from the current sums in scoring; this needs one pass and no
+        frozen values, and learns exactly online.
     first_stage : {"pool", "multinomial"}, default="pool"
         The model behind the weight "abs": the uniform pool, or plain NB with smoothing 1.
     stages : int, default=2
-        Number of chained models, each weighting the terms of the next.
+        The number of chained models; each weights the terms of the next one.
 
     Examples
     --------
@@ -104,9 +105,9 @@ class OpinionPoolNB(RateClassifier):
         check_top(self, self.top)
         if self.weighting == "scoring":
             if self.top is not None and self.selection != "posthoc":
-                raise ValueError("With weighting='scoring' nothing is selected in induction: set selection='posthoc'.")
+                raise ValueError("weighting='scoring' can't select terms in induction. Set selection='posthoc'.")
         elif "abs" in weigh.factors(self.weight) and self.stages < 2:
-            raise ValueError(f"weight={self.weight!r} needs the log-odds of a first stage: set stages to 2 or more.")
+            raise ValueError(f"weight={self.weight!r} needs the log-odds of a first stage. Set stages to 2 or more.")
 
     def _freeze(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None) -> Representation:
         if self.weighting == "scoring":

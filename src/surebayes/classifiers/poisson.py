@@ -33,7 +33,7 @@ class PoissonNB(CountClassifier):
     interpolation : float or "auto", default=0.8
         The paper's alpha: 1 weights documents equally, 0 by length; "auto" chooses for each class.
     theta : float, default=0.003
-        Added to every count of every document.
+        The number added to every count of every document.
     ratio : {"documents", "means"}, default="documents"
         Whether "ratio" compares document shares or Poisson means.
     prior

@@ -22,7 +22,7 @@ Columns = NDArray[np.int64] | None
 
 
 class RateClassifier(CountClassifier):
-    """Common code of the models on term rates (mass + s) / (total + s V): decision reversal."""
+    """Base of the models on term rates (mass + s) / (total + s V), with decision reversal."""
 
     smoothing: float
     unseen: str
@@ -88,8 +88,8 @@ class RateClassifier(CountClassifier):
         Returns
         -------
         Reversal
-            Score, multiplicity (the number of copies that must be taught as the opposite class to turn the decision)
-            and rdist, each (n_samples,), or (n_samples, n_classes) for more than two classes.
+            The score, the multiplicity (the number of copies that must be taught as the opposite class to turn the
+            decision) and rdist, each of shape (n_samples,), or (n_samples, n_classes) for more than two classes.
         """
         self._check_learnt()
         result = self._reversals(self._rows(X))

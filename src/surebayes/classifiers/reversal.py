@@ -27,11 +27,11 @@ from surebayes.core.score import Linear
 GAMMAS = tuple(float(g) for g in np.geomspace(0.001, 50, 15))
 """The candidates of gamma="auto": the range of the paper."""
 
-_CANCELLED = 1e-6  # a score this small relative to its terms is rounding error: contributions can't be scaled to it
+_CANCELLED = 1e-6  # a smaller score, relative to its terms, is rounding error: contributions can't be scaled to it
 
 
 class DecisionReversalNB(DelegatingClassifier):
-    """Naive Bayes with confidence discounted by how easily each decision could be reversed (NB-KL).
+    """Naive Bayes with scores discounted by the difficulty of reversing each decision (NB-KL).
 
     A score is weighted by the change of the opposite class's term distribution when the document is taught there
     repeatedly until the decision turns.
@@ -45,10 +45,10 @@ class DecisionReversalNB(DelegatingClassifier):
         score * rdist (eq. 5); score * exp(-gamma rdist) (eq. 6 as printed); score * exp(-gamma / rdist); or Kukar's
         transductive reliability (NB-Trans).
     gamma : float or "auto", default=1.0
-        For "exp" and "inverse"; "auto" maximizes the mean specificity at full recall over the classes, on held-out
-        training documents.
+        The parameter of "exp" and "inverse"; "auto" maximizes the mean specificity at full recall over the classes, on
+        held-out training documents.
     features : int, default=None
-        Keep the best terms of each class by mutual information.
+        The number of terms to keep for each class, by mutual information; None for all.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class DecisionReversalNB(DelegatingClassifier):
 
     def text_scorer(self, vectorizer: Any) -> NoReturn:
         """Raise TypeError: a reversal is not a linear score."""
-        raise TypeError("The score of a decision reversal is not linear: take the text_scorer of estimator_ instead.")
+        raise TypeError("The score of a decision reversal is not linear. Use the text_scorer of estimator_ instead.")
 
     def _shares(self, model: Linear, compact: csr_array, rows: csr_array) -> list[tuple[FloatArray, FloatArray]]:
         """Scale the wrapped estimator's contributions to the discounted score.

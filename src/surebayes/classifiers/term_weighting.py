@@ -27,14 +27,14 @@ from surebayes.core.represent import Representation
 
 
 class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Transforms counts to the papers' document representations, for any scikit-learn classifier.
+    """A transformer of counts to the papers' document representations, for any scikit-learn classifier.
 
     With a supervised weight and more than two classes, each term gets its largest weight over the classes.
 
     Parameters
     ----------
     tf, weight, steepness, top, norm
-        See `surebayes.classifiers`; "abs" comes from the uniform L1 pool with smoothing 0.01.
+        See `surebayes.classifiers`; "abs" uses the uniform L1 pool with smoothing 0.01.
 
     Attributes
     ----------
@@ -88,8 +88,8 @@ class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if y is None:
             if self._needs_labels():
                 raise ValueError(
-                    f"requires y to be passed, but the target y is None: weight={self.weight!r}, top={self.top!r} "
-                    "are learnt from labels; pass y, or use an unsupervised weight such as 'idf'."
+                    f"requires y to be passed, but the target y is None: weight={self.weight!r} and top={self.top!r} "
+                    "are learnt from labels. Pass y, or use an unsupervised weight such as 'idf'."
                 )
             y = np.zeros(rows.shape[0], int)
         target = read_target(y, None, None)

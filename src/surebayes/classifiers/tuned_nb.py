@@ -1,4 +1,4 @@
-"""TunedNB: choice of classifier and settings by cross-validation, at the cost of a few fits."""
+"""The estimator `TunedNB`: choice of classifier and settings by cross-validation, at the cost of a few fits."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _progress() -> Iterator[Callable[[int], None]]:
 
 
 def _counted(y: Any, order: Any, sample_weight: Any) -> tuple[Any, Any]:
-    """Drop documents of weight 0, like the counted rows."""
+    """Drop the labels and times of documents with weight 0, which are dropped from the rows as well."""
     weight = np.asarray(1.0 if sample_weight is None else sample_weight)
     if weight.ndim == 0 or weight.all():
         return y, order
@@ -79,11 +79,11 @@ def _winner_has(name: str) -> Callable[[Any], bool]:
 
 
 class TunedNB(DelegatingClassifier):
-    """The best family, weights, smoothing, number of terms etc. for the training documents.
+    """A classifier with the best family, weights, smoothing and number of terms for the training documents.
 
-    Tries families and term weights (in induction and in scoring) with several smoothings and lengths, then the number
-    of terms per document (post-hoc, confirmed in induction), softmax, and the discount of easily reversed decisions.
-    Every candidate is scored on training documents it hasn't learnt.
+    The search evaluates families and term weights (in induction and in scoring) with several smoothings and lengths,
+    then the number of terms per document (post-hoc, confirmed in induction), softmax, and the discount of easily
+    reversed decisions. Every candidate is scored on training documents that it hasn't learnt.
 
     If the metric depends on the ranking only, the winner's prior is then set to maximize the mean of accuracy and macro
     F1 on the same held-out documents.
@@ -95,25 +95,25 @@ class TunedNB(DelegatingClassifier):
         ...), a scorer of scikit-learn or its name ("accuracy", "f1_macro", ...), or a function of labels and scores.
         With more than two classes, ranking measures are averaged over the classes.
     split : "stratified" or cross-validator, default="stratified"
-        How to hold out training documents. "stratified": three folds, class by class; copies of a document stay
-        together to prevent leakage.
+        The folds of held-out training documents. "stratified" makes three folds, class by class; copies of a document
+        stay together to prevent leakage.
     budget : float, default=None
-        Seconds after which no new candidate is started; None tries all.
+        The time in seconds after which no new candidate is started; None evaluates all candidates.
     random_state : int, default=0
-        Seed for the folds. The same seed gives the same result, unless the budget cuts the search short.
+        The seed for the folds. The same seed gives the same result, unless the budget ends the search early.
 
     Attributes
     ----------
     best_estimator_ : object
         The winner, fitted on all documents.
     best_params_ : dict
-        Its non-default parameters, and under "family" the name of its class.
+        The winner's non-default parameters, and under "family" the name of its class.
     best_score_ : float
-        Its mean measure over the folds; NaN if nothing could be held out.
+        The winner's mean measure over the folds; NaN if no documents could be held out.
     results_ : dict of lists
-        The candidates: stage, estimator, mean_score, fold_scores, seconds, status. Input for a data frame.
+        The candidates, as columns for a data frame: stage, estimator, mean_score, fold_scores, seconds, status.
     budget_used_up_ : bool
-        Whether candidates were skipped.
+        Whether the budget ended the search before all candidates were evaluated.
 
     Examples
     --------
@@ -176,7 +176,7 @@ class TunedNB(DelegatingClassifier):
             instead of using `split`.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the documents, in the search and in the final fit. An integer weight k is equivalent to k copies
-            (without `order`, whose cuts are by documents); in the measure, a document of non-integer weight counts
+            (without `order`, which splits by documents); in the measure, a document with a non-integer weight counts
             once.
 
         Returns
@@ -195,7 +195,7 @@ class TunedNB(DelegatingClassifier):
         return super().fit_representation(X, y, classes, sample_weight)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn more documents with the winner; if not fitted yet, tune on these first."""
+        """Learn more documents with the winner; the first call searches on its documents."""
         return super().partial_fit(X, y, classes, sample_weight)
 
     def _start(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> TrainingDocuments:
@@ -257,12 +257,12 @@ class TunedNB(DelegatingClassifier):
         Parameters
         ----------
         n : int, default=15
-            Number of rows.
+            The maximum number of rows.
 
         Returns
         -------
         rich.table.Table
-            To print on a rich console.
+            The table, for a rich console.
         """
         check_is_fitted(self, "best_estimator_")
         from rich.table import Table

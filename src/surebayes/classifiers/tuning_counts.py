@@ -1,10 +1,9 @@
 """Document counts shared by many candidates: the cache of TunedNB's search.
 
-Documents that take part in the same folds are counted together, once; the sums of a fold's training documents are
-exact totals of these parts. If the representation is fitted on the fold's documents, z = w tf / size with a weight w
-per term and a size per document: the sum of z is w times the sum of tf / size, a matrix-vector product of term
-frequencies. It equals the sum of rounded entries to about 1e-11, which suffices for a search; the winner is fitted
-exactly.
+Documents of the same folds form a part, which is counted once; the sums of a fold's training documents are exact totals
+of these parts. If the representation is fitted on the fold's documents, z = w tf / size with a weight w per term and a
+size per document. The sum of z is then w times the sum of tf / size, a matrix-vector product of term frequencies. It
+equals the sum of rounded entries to about 1e-11, which suffices for a search; the winner is fitted exactly.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ MEMORY = 1 << 27
 
 
 MOST_FOLDS = 8
-"""With more folds than this, counts are not shared: there would be too many parts."""
+"""The maximum number of folds that share counts; more folds would have too many parts."""
 
 
 DIVISORS = 8
-"""Maximum weight vectors cached with a fold's row sizes."""
+"""The maximum number of weight vectors cached with a fold's row sizes."""
 
 
 class Same:
-    """An object as part of a key: compared by identity, and kept alive as long as the key.
+    """A wrapper of an object in a key, which compares by identity and keeps the object alive.
 
     Examples
     --------
@@ -71,7 +70,7 @@ class RecentResults:
         self.known: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], Any], size: int) -> Any:
-        """Return the cached result, else make it; `size` is its size in bytes."""
+        """Return the cached result, or compute and cache it; `size` is its size in bytes."""
         if key in self.known:
             self.known.move_to_end(key)
             return self.known[key][0]
@@ -134,7 +133,7 @@ class SharedDocuments(TrainingDocuments):
     # ---- sums
 
     def statistics(self, represent: Representation | None, sums: Sequence[str], compact: bool = False) -> Statistics:
-        """Return the sums of these documents, those of fitted representations to about 1e-11."""
+        """Return the sums of these documents; sums of fitted representations are exact to about 1e-11."""
         if self.labels is not self.counted:  # a copy of these documents with different labels
             return TrainingDocuments.statistics(self, represent, sums, compact)
         tables = {name: self.table(name, represent if name == "mass" else None) for name in sums}
@@ -143,7 +142,7 @@ class SharedDocuments(TrainingDocuments):
         return SharedStatistics(documents, presence, counts, mass, self.n_classes, self.sides)
 
     def presence(self, by_class: bool = True) -> Statistics:
-        """Count documents with each term; always by class, because that table is cached anyway."""
+        """Return the numbers of documents with each term, always by class, because that table is cached."""
         return self.statistics(None, ("presence",))
 
     def table(self, name: str, represent: Representation | None) -> ExactSums:

@@ -1,7 +1,7 @@
 """Search of TunedNB over candidates that share their counts, and the threshold of the winner.
 
 A candidate is one more estimate from the same sums (see `tuning_counts`). The number of terms per document is searched
-post-hoc, all numbers from one sort, and the best one is confirmed in induction, as Kolcz & Yih advise. The
+post-hoc, with one sort for all numbers, and the best number is confirmed in induction, as Kolcz & Yih advise. The
 winner's threshold is the best prior on held-out documents.
 """
 
@@ -35,9 +35,9 @@ from surebayes.core.freezing import TrainingDocuments
 
 FOLDS = 3
 FORWARD_CUTS = (0.4, 0.6, 0.8, 1.0)
-"""With an order: train up to each cut, test on documents up to the next."""
+"""The cuts of a search with an order, which trains on the documents before a cut and tests on those up to the next."""
 GO_ON = {"family": (7,), "steepness": (2, 1), "top": (4, 2), "gamma": (4, 2)}
-"""Number of a stage's candidates that proceed to the second fold, and to the third."""
+"""The numbers of a stage's candidates that proceed to the second fold and to the third."""
 TOPS = (5, 10, 25, 50, 75, 100, 150, 200, 300, 500, 1000)
 STEEPNESS = (0.05, 0.1, 1.0, 1.5)
 GAMMAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -73,8 +73,8 @@ def posthoc_scores(model: score.Linear, ranked: Callable[[int], csr_array], tops
     ----------
     model : Linear
         A model on all terms; its own `top` is ignored.
-    ranked : function of a class's number
-        Returns the rows, sorted by descending strength for that class.
+    ranked : callable
+        From the number of a class to the rows with their terms in descending order of strength for that class.
     tops : sequence of int
         The values of N.
 
@@ -135,7 +135,7 @@ class Search:
         return self._placed[-1][1]
 
     def worth(self, fold: Fold, scores: np.ndarray) -> float:
-        """Return the mean measure over the classes; an integer weight counts as copies, a real one as one document."""
+        """Return the mean measure over the classes; integer weights count as copies, real weights as one document."""
         if fold.times is not None:
             scores = np.repeat(scores, fold.times, axis=0)
         return self.measure(fold.members, scores, fold.usable)
@@ -156,13 +156,13 @@ class Search:
         stage : str
             The stage's name in the results.
         candidates : sequence of estimators
-            Most promising first.
-        scores : function of a fold and candidates
-            Returns the scores of each.
+            The candidates, most promising first.
+        scores : callable
+            From a fold and candidates to the scores of each candidate.
         keep : sequence of int
-            Number of candidates kept after the first fold, the second, and so on; the last number repeats.
+            The numbers of candidates kept after the first fold, the second, and so on; the last number repeats.
         against : dict, optional
-            A row of the results: only candidates ahead of it on the same folds proceed.
+            A row of the results; only candidates with a better measure on the same folds proceed.
         together : bool, default=False
             Whether `scores` handles all candidates at once for little more than the cost of one.
         """
@@ -248,9 +248,9 @@ class Search:
                 self.run("top, in induction", confirmed, _plainly, against=self.best())
 
     def reversal(self) -> None:
-        """Discount the best model's decisions by reversal difficulty; all gammas from one computation.
+        """Discount the best model's decisions by reversal difficulty, with one computation for all gammas.
 
-        A reversal is measured from the decision, so the cut is placed first.
+        A reversal starts from the decision, so the cut is placed first.
         """
         best = self.best(lambda c: isinstance(c, RateClassifier))
         if not best:

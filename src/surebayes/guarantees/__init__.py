@@ -1,1 +1,1 @@
-"""Guaranteed thresholds: order statistics, certificates, calibration, drift."""
+"""Guarantees about thresholds: certificates, budgets of alarms, calibration of probabilities, and drift tests."""

@@ -1,16 +1,16 @@
 """Certificates without a fixed sample size, valid after every document, at every threshold, with optional stopping.
 
-For a fixed model and threshold, false alarms among independent known negatives are coin tosses. Bet against the claim
-"the rate is at least r" with the likelihood ratios of smaller rates p, mixed over p:
+For a fixed model and threshold, false alarms among independent known negatives are coin tosses. The evidence against
+the claim "the rate is at least r" is the likelihood ratio of smaller rates p, averaged over p:
 
     E(n, k) = mean over p in (0, r] of (p / r)^k ((1 - p) / (1 - r))^(n - k).
 
 If the claim is true, E is a supermartingale that starts at 1, so it ever reaches 1 / delta with probability at most
-delta (Ville's inequality), no matter when it is inspected. E falls as k grows, and k falls as the threshold rises: one
-process covers all thresholds. The lowest threshold with E >= 1 / delta is certified for all n at once, and so is the
-lowest one ever certified.
+delta (Ville's inequality), at any times of inspection. E falls as k grows, and k falls as the threshold rises, so that
+one process covers all thresholds. The lowest threshold with E >= 1 / delta is certified for all n jointly, and so is
+the lowest threshold ever certified.
 
-The mixture is p = r u^2 with u uniform, a Beta(1/2, 1) distribution cut at r. It gives E in closed form.
+The mixture is p = r u^2 with u uniform, a Beta(1/2, 1) distribution truncated at r. It gives E in closed form.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from surebayes.errors import NotEnoughNegatives, NotEnoughPositives, TooFewDocum
 from surebayes.guarantees.document_names import new_names, numbers_of
 
 _SPARE, _DEVIATIONS = 100, 10
-"""Number of scores to keep beyond the expected number above the threshold: a constant, plus standard deviations."""
+"""The number of scores to keep beyond the expected number above the threshold: a constant plus standard deviations."""
 _MANY = 100
 """Minimum batch size for which sorting is faster than inserting each score."""
 _CHUNK = 256
-"""Number of moments to compute at a time."""
+"""The number of moments to compute in one step."""
 
 
 def log_evidence(n: int, k: int, rate: float) -> float:
@@ -88,11 +88,11 @@ def _moments(rate: float, confidence: float) -> _Moments:
 
 
 class AnytimeCertificate:
-    r"""A threshold with a certificate of its false-alarm rate at all times, from the scores of known negatives.
+    r"""A certificate of a threshold's false-alarm rate that is valid at all times, from the scores of known negatives.
 
     You may inspect it after every document, stop when the threshold is low enough, and continue later. With probability
-    `confidence`, no threshold that was ever certified has a rate above `rate`, if the negatives are independent and the
-    model is fixed.
+    `confidence`, no certified threshold ever has a rate above `rate`, if the negatives are independent and the model is
+    fixed.
 
     Parameters
     ----------
@@ -109,16 +109,16 @@ class AnytimeCertificate:
         The lowest threshold certified so far; infinite before the first certificate. A document is positive if its
         score is strictly above it.
     allowed : int
-        The number of negatives allowed above a threshold that is certified now; -1 if none can be.
+        The number of negatives allowed above a threshold that is certified now; -1 if no threshold can be.
     needed : int
-        Negatives that the first certificate still needs; 0 afterwards.
+        The number of negatives that the first certificate still needs; 0 afterwards.
     model : str or None
         The model named in `add`; scores of any other model are rejected.
 
     Notes
     -----
-    Only scores just below the threshold are stored, since those above it need only be counted. A million documents at
-    .1% or 1% take less than 20 kB; with `ids`, eight more bytes per document.
+    Scores above the threshold are only counted, and only scores just below it are stored. A million documents at a rate
+    of .1% or 1% take less than 20 kB; `ids` take eight more bytes per document.
 
     Examples
     --------
@@ -159,8 +159,8 @@ class AnytimeCertificate:
         ids : str, or sequence of str, optional
             Names of the documents; a repeated name does not count again.
         model : str, optional
-            Name of the model that produced the scores. A certificate belongs to one model: once it is named, scores of
-            any other are rejected.
+            The name of the model that computed the scores. A certificate belongs to one model: after the first name,
+            scores of any other model are rejected.
 
         Returns
         -------
@@ -194,7 +194,7 @@ class AnytimeCertificate:
 
     @property
     def needed(self) -> int:
-        """Negatives that the first certificate still needs."""
+        """The number of negatives that the first certificate still needs."""
         return self._next - self.n if self.allowed < 0 else 0
 
     def sentence(self, negatives: str = "negatives") -> str:

@@ -1,9 +1,9 @@
 """A budget of false alarms: a bound that holds for any stream.
 
-A certificate only holds for documents like the held-out documents, and documents change. A budget makes a different
-promise with a debt: every false alarm costs 1, and every known negative pays back `rate`, down to 0. Nothing is flagged
-while one more alarm would raise the debt above `burst`. Hence **any** n consecutive known negatives contain at most
-burst + rate n alarms, even under drift, attack or a wrong calibration:
+A certificate holds only for documents like the held-out documents, but incoming documents change. A budget makes a
+different promise by means of a debt: every false alarm costs 1, and every known negative pays back `rate`, down to 0.
+Nothing is flagged while one more alarm would raise the debt above `burst`. Hence **any** n consecutive known negatives
+contain at most burst + rate n alarms, even under drift, attack or a wrong calibration:
 
     the debt never exceeds the burst, is never negative, and falls by at most `rate` per document;
     so alarms - rate n <= debt at the end - debt at the start <= burst.
@@ -33,18 +33,18 @@ to .98. On harder streams more lift is better (`benchmarks/choose_lift.py`); doc
 
 @dataclass(frozen=True)
 class AlarmBound:
-    """The promise of a budget and its use at one moment.
+    """The promise of a budget, and the use of the budget at one moment.
 
     Attributes
     ----------
     rate, burst : float
-        At most ``burst + rate * n`` alarms in any n known negatives.
+        The promise: at most ``burst + rate * n`` alarms in any n known negatives.
     debt : float
         The remaining cost of earlier alarms.
     left : int
         Number of alarms until the budget is spent and the filter is mute.
     alarms, negatives : int
-        Total numbers so far.
+        The numbers of false alarms and known negatives so far.
     in_flight : int
         Number of alarms without a correct label so far.
 
@@ -132,22 +132,22 @@ class AlarmBudget:
     Parameters
     ----------
     rate : float, default=0.001
-        Alarms that one known negative pays for, in (0, 1); rounded down to a multiple of 2^-40.
+        The number of alarms that one known negative pays for, in (0, 1); rounded down to a multiple of 2^-40.
     burst : float, default=5
-        Alarms that may occur at once; at least 1.
+        The number of alarms that may occur at once; at least 1.
 
     Attributes
     ----------
     debt : float
         The remaining cost of earlier alarms: 0 after enough negatives without alarms.
     lift : float
-        debt / burst, between 0 and 1: how far to raise the threshold.
+        The debt as a share of the burst, from 0 to 1, which determines how far the threshold is raised.
     mute : bool
         Whether one more alarm would exceed the burst.
     left : int
-        Number of consecutive alarms before it is mute.
+        The number of consecutive alarms before the budget is mute.
     alarms, negatives : int
-        Totals so far.
+        The numbers of false alarms and known negatives so far.
 
     Examples
     --------
@@ -174,7 +174,7 @@ class AlarmBudget:
             raise ValueError(f"rate must be at least 2^-40 (about 9e-13). Got {rate!r}.")
         self._burst_units = _units(burst, "burst")
         if burst < 1:
-            raise ValueError(f"burst must be at least 1: below that nothing could ever be flagged. Got {burst!r}.")
+            raise ValueError(f"burst must be at least 1, since less allows no alarm at all. Got {burst!r}.")
         self.rate, self.burst = float(rate), float(burst)
         self.alarms = self.negatives = 0
         self._debt_units = 0
@@ -235,7 +235,7 @@ class AlarmBudget:
 
     @property
     def left(self) -> int:
-        """Number of consecutive alarms before it is mute."""
+        """The number of consecutive alarms before the budget is mute."""
         beyond_one = self._spare_units - UNITS_OF_ONE
         return 0 if beyond_one < 0 else 1 + beyond_one // (UNITS_OF_ONE - self._rate_units)
 
@@ -266,7 +266,7 @@ class AlarmBudget:
         Parameters
         ----------
         in_flight : int
-            Positive answers without a known label yet.
+            The number of positive answers without a correct label.
         """
         return AlarmBound(self.rate, self.burst, self.debt, self.left, self.alarms, self.negatives, in_flight)
 
@@ -319,8 +319,8 @@ def _units(value: float, name: str) -> int:
 def lifted(base: float, positives: Sequence[float], lift: float) -> float:
     """Raise a threshold with the debt, to a quantile of recent positives' scores; never lower it.
 
-    The quantile is ``0.4 * lift ** 1.5``: a small debt costs almost no recall, a full one at most two fifths of the
-    positives. Only the order of the scores matters, so any increasing transformation of them gives the same answers.
+    The quantile is ``0.4 * lift ** 1.5``: a small debt costs almost no recall, and a full burst at most two fifths of
+    the positives. Only the order of the scores matters: an increasing transformation of all scores changes no answer.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""BudgetedThreshold: any classifier on a stream, with a bound on false alarms that survives drift."""
+"""The estimator `BudgetedThreshold`: any classifier on a stream, with a bound on false alarms that survives drift."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from surebayes.text.documents import places_among, plain_documents
 __all__ = ["BudgetedThreshold"]
 
 _FOLDS = 5
-_CALM = 0.5  # up to this share of the burst, known negatives update the threshold
+_CALM = 0.5  # the share of the burst up to which known negatives update the threshold
 
 
 def _inner_has(name: str) -> Any:
@@ -51,8 +51,8 @@ class BudgetedThreshold(ThresholdedClassifier):
 
     A certificate holds for rows like the held-out rows. This threshold is for streams that change: it keeps an
     :class:`AlarmBudget`, is updated with every known label, rises with debt, and flags nothing when one more alarm
-    would exceed `burst`. Any stretch of n known negatives contains at most ``burst + rate * n`` false alarms, plus
-    those still unlabelled when a row was judged: under drift, attack, or with a useless classifier.
+    would exceed `burst`. Any n consecutive known negatives contain at most ``burst + rate * n`` false alarms, plus the
+    alarms still unlabelled when a row was judged, even under drift or attack, or with a useless classifier.
 
     The threshold itself is the order statistic of the scores that known negatives got before they were learnt
     (:class:`~surebayes.guarantees.prequential.PrequentialThreshold`): measured, not guaranteed. It determines the
@@ -69,8 +69,8 @@ class BudgetedThreshold(ThresholdedClassifier):
     burst : float, default=5
         Alarms that may occur at once; at least 1.
     confidence : float, default=0.5
-        The confidence with which the threshold keeps to `rate` on scores like past ones; low values give more recall
-        and spend more.
+        The confidence with which the threshold keeps `rate` on scores like past ones. A lower value gives more recall
+        and spends more of the budget.
     pos_label : label, default=None
         The class whose false alarms are limited. None: the second of two classes; with more classes, or indicator
         labels, each class has a threshold and a budget. With ``classes_[0]`` of two classes, the score is negated.
@@ -82,7 +82,7 @@ class BudgetedThreshold(ThresholdedClassifier):
     classes_ : ndarray
         Labels.
     budget_ : AlarmBudget, or dict of label to AlarmBudget
-        Debt, alarms and known negatives; one per class if there are several thresholds.
+        The account of debt, alarms and known negatives; one per class if there are several thresholds.
     threshold_ : float, or ndarray of shape (K,)
         The current threshold: scores strictly above it are positive, see :meth:`scores`. Infinite while mute.
     certificate_ : Certificate or Certificates
@@ -116,7 +116,7 @@ class BudgetedThreshold(ThresholdedClassifier):
     # ------------------------------------------------------------------ learning
 
     def fit(self, X: Any, y: Any) -> BudgetedThreshold:
-        """Warm up: fit the classifier, and set the threshold by out-of-fold scores. The budget starts without debt.
+        """Fit the classifier, and set the threshold by out-of-fold scores; the budget starts without debt.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         self._check_parameters()
         X, labels = self._checked(X, y)
         if labels.ndim == 1 and np.unique(labels).size < 2:
-            raise ValueError(f"the first {labels.size:,} rows hold one class only. Give rows of both classes.")
+            raise ValueError(f"the first {labels.size:,} rows are all of one class. Give rows of both classes.")
         raw = self._out_of_fold(X, labels)
         self.estimator_ = clone(self.estimator).fit(X, labels)
         raw = raw_scores(self.estimator_, X, labels.ndim == 2) if raw is None else raw
@@ -198,13 +198,13 @@ class BudgetedThreshold(ThresholdedClassifier):
         Parameters
         ----------
         X : array-like, sparse matrix or sequence of length n
-            Rows; one at a time is fine.
+            Any number of rows.
         y : array-like of shape (n,) or (n, K)
             Their true labels.
         flagged : array-like of shape (n,) or (n, K), optional
-            Earlier answers: those of :meth:`predict`, or booleans that are true for the positive class. None: the
-            current answers of :meth:`predict`. Pass it if rows were judged before more labels became known;
-            otherwise alarms go uncounted.
+            The earlier answers of :meth:`predict`, or booleans that are true for the positive class. None takes the
+            current answers of :meth:`predict`. Pass the earlier answers if more labels became known after the rows were
+            judged; otherwise some alarms are not counted.
         classes : array-like, optional
             All labels; required by the first call without :meth:`fit`, unless `y` contains them all.
 
@@ -229,7 +229,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         self._check_parameters()
         known = np.unique(labels) if classes is None else np.asarray(classes)
         if labels.ndim == 1 and known.size < 2:
-            raise ValueError(f"the first call holds one class only: pass all labels as classes=[...]. Got {known!r}.")
+            raise ValueError(f"the first rows are all of one class, {known!r}. Pass all labels as classes=[...].")
         options = {} if labels.ndim == 2 and classes is None else {"classes": known}
         self.estimator_ = clone(self.estimator).partial_fit(X, labels, **options)
         self._begin(kind_of(labels, raw_scores(self.estimator_, X, labels.ndim == 2)), labels)
@@ -327,7 +327,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         Parameters
         ----------
         in_flight : int, or array of int of shape (K,)
-            Their number, see :meth:`predict`.
+            The number of positive answers in flight, see :meth:`predict`.
 
         Returns
         -------
@@ -382,17 +382,17 @@ class BudgetedThreshold(ThresholdedClassifier):
         )
 
     def predict(self, X: Any, in_flight: Any = 0) -> Any:
-        """Predict labels: positive if the score exceeds the current threshold; nothing while the budget is mute.
+        """Predict labels: positive if the score exceeds the current threshold; none are positive while it is mute.
 
-        Rows of one call are judged as if in parallel: each is in flight for all remaining ones.
+        The rows of one call are judged as if at the same time: each positive one is in flight for the later rows.
 
         Parameters
         ----------
         X : array-like, sparse matrix or sequence of length n
             Rows.
         in_flight : int, or array of int of shape (K,)
-            Positive answers (of each class) without labels yet: the debt they are likely to cause lifts the threshold
-            in advance. The bound holds for any number.
+            The number of positive answers (of each class) without labels so far. The debt that they are likely to cause
+            lifts the threshold in advance. The bound holds for any number.
 
         Returns
         -------
@@ -433,7 +433,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         return self._own_probabilities(X)
 
     def predict_one(self, x: Any) -> Any:
-        """Predict one row: the convention of streaming libraries.
+        """Predict the label of one row, by the convention of streaming libraries.
 
         Parameters
         ----------
@@ -444,7 +444,7 @@ class BudgetedThreshold(ThresholdedClassifier):
 
     @_inner_has("partial_fit")
     def learn_one(self, x: Any, y: Any) -> BudgetedThreshold:
-        """Learn one row with its label: the convention of streaming libraries.
+        """Learn one row with its label, by the convention of streaming libraries.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
 """Probabilities from held-out scores, no closer to 0 and 1 than the evidence allows.
 
-A Naive Bayes score ranks well but is a bad probability: on long documents it is 0 or 1 to the last digit. Here a
-monotone map is fitted to scores that the model was not trained on. n rows can't distinguish a probability below 1/(n +
-2) from 0, so no probability comes closer to 0 or 1 than that.
+A Naive Bayes score ranks well but is a bad probability: on long documents it is 0 or 1 to the last digit. This module
+fits a monotone map to scores of rows that the model was not trained on. n rows can't distinguish a probability below
+1/(n + 2) from 0, so every probability keeps this distance from 0 and 1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ProbabilityMap:
         "isotonic": points of the piecewise linear map, constant outside. "logistic": knots are (center, scale) and
         values (slope, intercept) of the log-odds slope * (score - center) / scale + intercept.
     floor : float
-        Smallest probability, and the distance kept from 1.
+        The smallest probability, and the smallest distance from 1.
 
     Examples
     --------
@@ -77,13 +77,13 @@ def fit_probability(scores: ArrayLike, positive: ArrayLike, method: str = "logis
     positive : array-like of bool, shape (n,)
         Whether the row is positive; rows of both classes are needed.
     method : {"logistic", "isotonic"}, default="logistic"
-        "logistic": Platt's sigmoid with his smoothed targets; two parameters, good from a hundred rows on. "isotonic":
-        any increasing map; good from a few thousand rows on.
+        "logistic" fits Platt's sigmoid with smoothed targets, which has two parameters and needs a hundred rows.
+        "isotonic" fits any increasing map, and needs a few thousand rows.
 
     Returns
     -------
     ProbabilityMap
-        Never decreasing in the score.
+        The map, which never decreases with the score.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def fit_probability(scores: ArrayLike, positive: ArrayLike, method: str = "logis
 
 
 def constant_probability(positive: ArrayLike) -> ProbabilityMap:
-    """Return the map for rows of one class only, which is constant: as extreme as n rows can support.
+    """Return the constant map for rows of one class only, as close to 0 or 1 as n rows can support.
 
     Examples
     --------

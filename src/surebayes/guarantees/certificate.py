@@ -1,4 +1,4 @@
-"""Certificates: the promises of a threshold and their assumptions.
+"""Certificates: records of a threshold's promises and their assumptions.
 
 A certificate is a plain object that can be printed, stored as JSON and restored. It contains promises and the
 assumption of each, for example:
@@ -52,8 +52,8 @@ class Certificate:
     n_negatives, n_positives : int
         Numbers of independent calibration rows; copies and groups count once.
     allowed : int
-        The number of calibration rows allowed on the wrong side of the threshold: positives not above it for
-        "min_recall", negatives above it otherwise.
+        The number of calibration rows allowed on the wrong side of the threshold: positives not above it for the goal
+        "min_recall", negatives above it for other goals.
     recall : float
         Share of the calibration positives above the threshold.
     recall_interval : (float, float)
@@ -61,8 +61,8 @@ class Certificate:
     positive_share : float
         Share of positives among the calibration rows; a promised precision holds for this share.
     assumption : str
-        Assumption of the promise, "exact: ...", or a note such as "approximate: ..." or "prequential: ..." if the rate
-        was only measured.
+        The assumption of the promise, "exact: ...", or a note such as "approximate: ..." or "prequential: ..." if the
+        rate is measured, not guaranteed.
     first, last : str, float, int or None
         The range of `order` in the calibration rows.
     model : str or None
@@ -78,7 +78,7 @@ class Certificate:
     renewed : str or None
         The time of a scheduled renewal; the certificate is then stale but not revoked.
     mislabelled : (int, int)
-        The label errors that the promise allows for: positives among the calibration negatives, and missing negatives.
+        The maximum label errors of the promise: positives among the calibration negatives, and missing negatives.
     budget : AlarmBound or None
         The bound of the budget, if there is one.
     renewal : int
@@ -86,7 +86,7 @@ class Certificate:
     series_confidence : float or None
         The joint confidence of all certificates of the series; `confidence` is that of this certificate.
     dependent : (int, int)
-        Numbers of calibration rows of each class that did not count: copies, or further members of a group.
+        The numbers of calibration rows of each class that did not count: copies, or further members of a group.
 
     Examples
     --------
@@ -269,7 +269,7 @@ class Certificates(dict[Any, Certificate]):
     """
 
     def to_json(self, indent: int | None = None) -> str:
-        """Serialize all of them as one JSON list; `pos_label` identifies each."""
+        """Serialize the certificates as one JSON list; `pos_label` identifies each."""
         inner = ", ".join(certificate.to_json(indent) for certificate in self.values())
         return f"[{inner}]"
 
@@ -282,7 +282,7 @@ class Certificates(dict[Any, Certificate]):
         return "".join(certificate._repr_html_() for certificate in self.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of them as JSON values by class, and whether one is stale."""
+        """Return the certificates as JSON values by class, and whether any is stale."""
         classes = {str(label): certificate.to_dict() for label, certificate in self.items()}
         return {"stale": self.stale, "state": self.state, "classes": classes}
 

@@ -1,4 +1,4 @@
-"""Certification: from held-out scores of any classifier to a threshold and its certificate."""
+"""Certification: choice of a threshold, with a certificate, from held-out scores of any classifier."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from surebayes.guarantees.order_statistics import (
 from surebayes.metrics.significance import rate_interval
 
 _PILOT = 200
-"""Rows that choose the thresholds for an anytime-valid test of precision."""
+"""The number of rows that choose the thresholds for an anytime-valid test of precision."""
 
 
 def certify(
@@ -51,7 +51,7 @@ def certify(
     pos_label: Any = None,
     neg_label: Any = None,
 ) -> Certificate:
-    """Choose the threshold that is guaranteed by held-out scores of any classifier.
+    """Choose the threshold that keeps a promise, from held-out scores of any classifier.
 
     Parameters
     ----------
@@ -62,10 +62,11 @@ def certify(
     max_fpr : float or None, default=0.001
         Largest share of negatives above the threshold.
     confidence : float, default=0.95
-        In (0, 1).
+        The probability that the promise holds, over the draw of the rows; in (0, 1).
     mislabelled : (a, m), default=(0, 0)
-        Label errors to allow for: at most a rows labelled negative are not, and at most m true negatives are missing
-        (labelled positive, or discarded). The promise stays exact; it costs recall. Not with `min_precision`.
+        Label errors to allow for: at most a rows labelled negative are positive, and at most m true negatives are
+        missing (labelled positive, or discarded). The promise stays exact, at the cost of recall. Can't be combined
+        with `min_precision`.
     min_recall : float, optional
         Smallest share of positives above the threshold. Together with another limit it sets a second, lower threshold;
         scores between the two are unsure.
@@ -73,16 +74,17 @@ def certify(
         Smallest share of positives among rows above the threshold, with max_fpr=None. A fifth of the rows (the earliest
         with `order`) chooses the sequence of thresholds, the rest tests it.
     order : array-like of shape (n,), optional
-        The time of each row: sets `first` and `last`.
+        The time of each row, for `first` and `last` of the certificate.
     groups : array-like of shape (n,), optional
         Groups of dependent rows: copies, a thread, a campaign, a sender. A group counts as one independent observation,
         with its least favourable score: the highest of its negatives, the lowest of its positives. None: equal scores
         of the same class with more than seven digits are copies of one document. ``range(n)``: all rows are
         independent.
     anytime : bool, default=False
-        Whether the promise holds for all numbers of rows at once, inspected as often as you like while they grow, in
-        the order of `order` or else of the rows. It takes about a quarter more negatives, and allows fewer above the
-        threshold. Not with `mislabelled`. :class:`AnytimeCertificate` can be continued with more rows.
+        Whether the promise holds for all numbers of rows jointly, so that you may certify again whenever there are more
+        rows, in the order of `order` or else of the rows. It takes about a quarter more negatives, and allows fewer
+        above the threshold. Can't be combined with `mislabelled`. :class:`AnytimeCertificate` can be continued with
+        more rows.
     assumption, model, pos_label, neg_label
         Copied to the certificate.
 
@@ -118,12 +120,12 @@ def certify(
     goal = _goal(max_fpr, min_recall, min_precision)
     foreign, missing = checked_mislabelled(mislabelled)
     if anytime and (foreign or missing):
-        raise ValueError("mislabelled can't be combined with anytime: give one of them.")
+        raise ValueError("mislabelled can't be combined with anytime. Give one of them.")
     lower: float | None = None
     if goal == "min_precision":
         assert min_precision is not None
         if foreign or missing:
-            raise ValueError("mislabelled can't be combined with min_precision: give max_fpr or min_recall.")
+            raise ValueError("mislabelled can't be combined with min_precision. Give max_fpr or min_recall instead.")
         threshold, allowed = _precise(values, truth, together, min_precision, confidence, order, anytime)
     elif goal == "max_fpr":
         assert max_fpr is not None
@@ -169,7 +171,7 @@ def certify(
 
 def _goal(max_fpr: float | None, min_recall: float | None, min_precision: float | None) -> str:
     if max_fpr is not None and min_precision is not None:
-        raise ValueError("max_fpr and min_precision fix the same threshold: give one of them, and None for the other.")
+        raise ValueError("max_fpr and min_precision both set the threshold. Give one of them, and None for the other.")
     limits = {"max_fpr": max_fpr, "min_precision": min_precision, "min_recall": min_recall}
     for name, limit in limits.items():
         if limit is not None:
@@ -177,7 +179,7 @@ def _goal(max_fpr: float | None, min_recall: float | None, min_precision: float 
     for name, limit in limits.items():
         if limit is not None:
             return name
-    raise ValueError("no promise: give max_fpr, min_recall or min_precision.")
+    raise ValueError("there is no promise to certify. Give max_fpr, min_recall or min_precision.")
 
 
 def _checked(scores: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -217,15 +219,15 @@ def _precise(
 ) -> tuple[float, int]:
     """Choose a falling sequence of thresholds on part of the rows, and test it on the rest; groups stay together.
 
-    The part is a fifth, at random or the earliest. For an anytime-valid test it is the first `_PILOT` rows, and the
-    sequence depends on these alone.
+    The part is a fifth of the rows, random or the earliest ones. For an anytime-valid test it is the first `_PILOT`
+    rows, and the sequence depends on these alone.
     """
     n_groups = int(groups.max()) + 1
     if order is None and anytime:
         turn = np.arange(n_groups)
     elif order is None:
         turn = np.argsort(np.random.default_rng(0).permutation(n_groups))
-    else:  # the time of a group is that of its first row
+    else:  # a group has the time of its first row
         rows = np.argsort(checked_order(order, values.size), kind="stable")
         turn = np.empty(n_groups, np.intp)
         turn[groups[rows][::-1]] = np.arange(values.size)[::-1]
@@ -237,8 +239,8 @@ def _precise(
     ranked = pilot[np.argsort(-values[pilot], kind="stable")]
     flagged = np.arange(1, ranked.size + 1)
     wrong = np.cumsum(~truth[ranked])
-    # The walk starts at the highest threshold that the rest should accept with room to spare, judging by the
-    # pilot's rows above it; if there is none, from the threshold with the pilot's strongest evidence for the precision.
+    # The walk starts at the highest threshold that the rest should accept with a margin, according to the pilot's rows
+    # above it. Without one, it starts at the threshold with the pilot's strongest evidence for the precision.
     times = len(_least_favourable(values, truth, groups, rest)) / max(pilot.size, 1)
     doubt = special.bdtr(np.ceil(times * wrong), (times * flagged).astype(np.int64), 1 - min_precision)
     sure = np.flatnonzero(doubt <= (1 - confidence) / 10)
@@ -253,7 +255,7 @@ def _precise(
 
 
 def threshold_rule(anytime: bool) -> Callable[..., tuple[float, int]]:
-    """Return the rule that sets a threshold by negatives' scores, for a fixed number or an anytime-valid one.
+    """Return the rule that sets a threshold by negatives' scores: the fixed-n rule, or the anytime-valid one.
 
     Examples
     --------

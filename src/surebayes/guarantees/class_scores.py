@@ -30,14 +30,14 @@ def raw_scores(estimator: Any, X: Any, indicators: bool = False) -> Floats:
     X : array-like, sparse matrix or sequence of length n
         Rows.
     indicators : bool, default=False
-        Whether the classifier was trained on indicator labels: two of them are not two classes.
+        Whether the classifier was trained on indicator labels, where two columns are two labels, not two classes.
     """
     if hasattr(estimator, "decision_function"):
         return np.asarray(estimator.decision_function(X), dtype=np.float64)
     method = next((name for name in ("predict_log_proba", "predict_proba") if hasattr(estimator, name)), None)
     if method is None:
         raise TypeError(
-            f"{type(estimator).__name__} has no scores: give an estimator with decision_function or predict_proba."
+            f"{type(estimator).__name__} has no scores. Use a classifier with decision_function or predict_proba."
         )
     with np.errstate(divide="ignore"):
         answer = getattr(estimator, method)(X)
@@ -66,16 +66,16 @@ def memberships(labels: Any, classes: NDArray[Any], kind: Kind) -> NDArray[np.bo
     inside = np.asarray(labels[:, None] == classes)
     if not inside.any(1).all():
         strange = np.setdiff1d(labels, classes)[0].item()
-        raise ValueError(f"y holds the unknown label {strange!r}: the classifier was not trained on it.")
+        raise ValueError(f"y has the label {strange!r}, on which the classifier was not trained. Remove these rows.")
     return inside
 
 
 def target_columns(names: NDArray[Any], kind: Kind, pos_label: Any) -> list[int]:
-    """Return the columns with thresholds: that of `pos_label`, the second of two, or each of several."""
+    """Return the columns with thresholds: the column of `pos_label`, else the second of two, or all of several."""
     if pos_label is None:
         return [1] if kind == "binary" else list(range(len(names)))
     if kind == "multilabel":
-        raise ValueError("indicator labels have a threshold for each class: leave pos_label None.")
+        raise ValueError("indicator labels have a threshold for each class. Set pos_label to None.")
     places = np.flatnonzero(names == pos_label)
     if places.size == 0:
         raise ValueError(f"pos_label must be one of {names.tolist()}. Got {pos_label!r}.")
@@ -97,19 +97,19 @@ def chosen(
     columns : ndarray of shape (n, K)
         Scores by class.
     thresholds : ndarray of shape (K,)
-        By class; infinity for classes without one. Scores strictly above are positive.
+        The threshold of each class; infinity for classes without one. Scores strictly above it are positive.
     targets : sequence of int
-        Columns with a threshold.
+        The columns with a threshold.
     lower : float, optional
         A second threshold of the only target; scores between the two are unsure.
 
     Returns
     -------
     choice : ndarray of int, shape (n,)
-        With several targets the class of highest score among those above their thresholds; with one, all rows not above
-        it get the best remaining class.
+        The class of each row. With several targets, it is the class with the highest score among the classes above
+        their thresholds; with one target, rows that don't exceed its threshold get the best other class.
     doubt : ndarray of bool, shape (n,)
-        Above none of several thresholds, or between two.
+        Whether the row is unsure: above none of several thresholds, or between two.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Monitoring of promises by sequential tests that are valid after every row.
+"""Monitors of promises: sequential tests that are valid after every row.
 
 Both monitors bet against the claim that nothing has changed. They start with a capital of 1 and bet on the next row
 before seeing it. While the claim is true, no strategy has an expected gain, and the probability that the capital *ever*
-reaches 1 / false_alarm is at most `false_alarm` (Ville's inequality), however long the stream and however often it is
-inspected. After a change the bets win. Part of the capital is reserved and staked gradually, which is equivalent to
+reaches 1 / false_alarm is at most `false_alarm` (Ville's inequality), for any length of the stream and any times of
+inspection. After a change the bets win. Part of the capital is reserved and staked gradually, which is equivalent to
 betting on every possible time of the change; so a long stable past does not make the monitor insensitive.
 
 :class:`DriftMonitor` tests the promise itself on labelled rows and revokes the certificate. :class:`ScoreMonitor` needs
@@ -33,7 +33,7 @@ _MOST = 1e300
 
 
 class _Capital:
-    """Capital in cash and in K parallel strategies; 1/(t + patience) of the cash is staked at row t.
+    """The capital of a monitor, in cash and in K strategies; 1/(t + patience) of the cash is staked at row t.
 
     This is a mixture over all starting times t with weight ~ patience / (t + patience)^2, in O(K) per row.
     """
@@ -59,20 +59,20 @@ class _Capital:
 
 @dataclass(frozen=True)
 class DriftReport:
-    """State of a monitor.
+    """The state of a monitor.
 
     Attributes
     ----------
     alarm : bool
         Whether the claim is refuted at the stated false-alarm probability.
     evidence : float
-        The highest capital so far: at least 1 / false_alarm means alarm.
+        The highest capital so far; from 1 / false_alarm on, `alarm` is true.
     seen, errors : int
-        Rows tested, and those on the wrong side of the threshold.
+        The numbers of tested rows, and of rows on the wrong side of the threshold.
     rate_interval : Interval
-        Exact 95% interval of the error rate over all rows seen (for a fixed time, unlike the sequential test).
+        The exact 95% interval of the error rate over all tested rows (for a fixed time, unlike the sequential test).
     advice : str
-        Recommended action.
+        The recommended action.
 
     Examples
     --------
@@ -89,29 +89,30 @@ class DriftReport:
 
 
 class DriftMonitor:
-    """Revokes a certificate when labelled rows show that its promise no longer holds.
+    """A monitor that revokes a certificate when labelled rows show that its promise no longer holds.
 
-    For a limit on false positives, negatives count, and an error is one above the threshold; for a minimum recall,
-    positives count, and an error is one not above it; for a minimum precision, rows above the threshold count, and an
-    error is a negative. Remaining rows are ignored. While the error probability of each counted row, given the past, is
-    at most the promised rate, the monitor *ever* revokes with a probability of at most `false_alarm`.
+    For a limit on false positives, negatives count, and a negative above the threshold is an error. For a minimum
+    recall, positives count, and a positive that doesn't exceed it is an error. For a minimum precision, rows above the
+    threshold count, and a negative is an error. Other rows are ignored. While the error probability of each counted
+    row, given the past, is at most the promised rate, the monitor *ever* revokes with a probability of at most
+    `false_alarm`.
 
-    Feed it rows whose labels do not depend on the verdict: all of them, or a random sample. Labels that come only from
-    users who rescue messages from quarantine make every negative look like an error.
+    The choice of labelled rows must not depend on the verdicts: pass all rows, or a random sample. If the only labels
+    come from users who rescue messages from quarantine, every known negative is an error.
 
     Parameters
     ----------
     certificate : Certificate
         The promise to monitor.
     false_alarm : float, default=0.01
-        Probability of ever revoking a valid promise.
+        The maximum probability of ever revoking a valid promise.
 
     Attributes
     ----------
     certificate : Certificate
         The certificate, marked stale once revoked.
     revoked : bool
-        Whether it is revoked.
+        Whether the certificate is revoked.
 
     Examples
     --------
@@ -129,7 +130,7 @@ class DriftMonitor:
     True
     """
 
-    # Bets that the error rate is this many times the promised one, with equal initial capital.
+    # The strategies bet, with equal capital, that the error rate is this many times the promised rate.
     RATIOS = (1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 
     def __init__(self, certificate: Certificate, *, false_alarm: float = 0.01) -> None:
@@ -157,7 +158,7 @@ class DriftMonitor:
 
     @property
     def seen(self) -> int:
-        """Number of counted rows."""
+        """The number of counted rows."""
         return self._capital.rows
 
     @property
@@ -171,9 +172,9 @@ class DriftMonitor:
         Parameters
         ----------
         scores : array-like of shape (n,)
-            Their scores, without NaN.
+            The scores of the rows, without NaN.
         positive : array-like of bool, shape (n,)
-            Their correct labels.
+            The correct labels: whether each row is positive.
 
         Returns
         -------
@@ -195,7 +196,7 @@ class DriftMonitor:
         for error in wrong[counted].tolist():
             self._capital.step(self._on_error if error else self._on_right)
             if not error:
-                continue  # all bets are on errors: only they increase the capital
+                continue  # the bets win on errors only, so other rows never raise the maximum
             self.errors += 1
             self.evidence = max(self.evidence, self._capital.total)
             if self.evidence >= 1 / self.false_alarm and not self.certificate.stale:
@@ -246,21 +247,21 @@ class DriftMonitor:
 
 
 class ScoreMonitor:
-    """Detects, without labels, a change in the distribution of scores.
+    """A monitor that detects, without labels, a change in the distribution of scores.
 
     Each new score is ranked among all earlier ones, with random tie-breaking. While old and new scores are
     exchangeable, the ranks are independent and uniform, and bets on their distribution have no expected gain; the
-    probability of *ever* raising the alarm is then at most `false_alarm`. A change of the class shares is a change,
-    too: an alarm is a reason to label some recent rows for :class:`DriftMonitor`, not yet a broken promise.
+    probability of *ever* raising the alarm is then at most `false_alarm`. A change of the class shares raises the alarm
+    as well. So an alarm doesn't refute a promise; it is a reason to label some recent rows for :class:`DriftMonitor`.
 
     Parameters
     ----------
     reference : array-like of shape (n,)
         Scores of unlabelled rows from the time of calibration, not used in training; without NaN.
     false_alarm : float, default=0.01
-        Probability of an alarm without a change, ever.
+        The maximum probability of ever raising an alarm without a change.
     seed : int, default=0
-        Seed for tie-breaking.
+        The seed for tie-breaking.
 
     Examples
     --------
@@ -290,7 +291,7 @@ class ScoreMonitor:
 
     @property
     def seen(self) -> int:
-        """Number of new scores tested."""
+        """The number of new scores tested."""
         return self._capital.rows
 
     @property

@@ -1,4 +1,4 @@
-"""GuaranteedThreshold: any scikit-learn classifier, with a guaranteed false-positive rate."""
+"""The estimator `GuaranteedThreshold`: any scikit-learn classifier, with a guaranteed false-positive rate."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class GuaranteedThreshold(ThresholdedClassifier):
 
     A threshold with "at most 0.1% false positives on the held-out rows" exceeds 0.1% on new rows more than half of the
     time. This estimator holds rows out, fits the classifier on the rest, and sets the threshold to the order statistic
-    of the held-out negatives' scores that bounds the probability of a broken promise by 1 - confidence, by the binomial
-    distribution. Nothing is assumed about the scores; ties only make it safer.
+    of the held-out negatives' scores that bounds the probability of a broken promise by 1 - confidence, according to
+    the binomial distribution. There is no assumption about the scores; ties only make the threshold safer.
 
     Parameters
     ----------
@@ -64,38 +64,38 @@ class GuaranteedThreshold(ThresholdedClassifier):
         Any classifier with `decision_function`, or else `predict_log_proba` or `predict_proba` (then log-odds are
         used).
     max_fpr : float or None, default=0.001
-        Largest share of negatives called positive, in (0, 1).
+        The largest share of negatives judged positive, in (0, 1).
     confidence : float, default=0.95
-        Probability that the promise holds, over the draw of the held-out rows; in (0, 1).
+        The probability that the promise holds, over the draw of the held-out rows; in (0, 1).
     pos_label : label, default=None
         The class whose false alarms are limited. None: the second of two classes; with more classes, or indicator
         labels, each class gets a threshold. With ``classes_[0]`` of two classes, the score is negated. With one of
         several classes, only that class gets a threshold, and rows not above it get the best remaining class.
     cv : float, "prefit", int or cross-validator, default=0.3
-        A share of the rows to hold out: stratified with a fixed seed, or, with `order`, the latest rows (ties stay
-        together, on the held-out side); the classifier is not refitted on them. "prefit": the classifier is already
-        fitted, and all rows passed to `fit` are for calibration. A cross-validator: out-of-fold scores, then a fit on
-        all rows; such a certificate is marked approximate.
+        A share of the rows to hold out: stratified with a fixed seed, or, with `order`, the latest rows (rows with
+        equal times stay together, on the held-out side). The classifier is not refitted on these rows. With "prefit",
+        the classifier is already fitted, and all rows passed to `fit` are for calibration. A cross-validator gives
+        out-of-fold scores, and the classifier is then fitted on all rows; the certificate is marked approximate.
     min_recall : float, default=None
-        Smallest recall. Together with `max_fpr` or `min_precision` it sets a second threshold below the first; between
-        them `predict` returns `unsure_label`. Alone (max_fpr=None) it is the mirror image of `max_fpr`.
+        The smallest recall. Together with `max_fpr` or `min_precision` it sets a second threshold below the first;
+        between the two, `predict` returns `unsure_label`. Alone (with max_fpr=None) it sets the only threshold.
     min_precision : float, default=None
-        With max_fpr=None: smallest precision of positive answers, at the class shares of the held-out rows.
+        The smallest precision of positive answers, at the class shares of the held-out rows; requires max_fpr=None.
     cost : array-like of shape (2, 2), default=None
-        With max_fpr=None: ``cost[truth][decision]``; the threshold with the least cost on the held-out rows, without a
-        certificate.
+        The cost of each decision, ``cost[truth][decision]``; requires max_fpr=None. The threshold is the one with the
+        least cost on the held-out rows, without a certificate.
     probabilities : {"logistic", "isotonic", None}, default="logistic"
-        How `predict_proba` calibrates held-out scores; None returns the classifier's own probabilities.
+        The method by which `predict_proba` calibrates held-out scores; None returns the classifier's own probabilities.
     mislabelled : (a, m), default=(0, 0)
         Label errors to allow for among the held-out rows, for each class with a threshold: at most a rows labelled
-        negative are not, and at most m true negatives are missing. The promise stays exact; it costs recall. Not with
-        `min_precision`, `cost` or `anytime`.
+        negative are positive, and at most m true negatives are missing. The promise stays exact, at the cost of recall.
+        Can't be combined with `min_precision`, `cost` or `anytime`.
     unsure_label : label, default=None
-        The answer of `predict` where no promise applies: between two thresholds, or (with more than two classes) above
-        none. None: "unsure" for text labels, -1 for numbers.
+        The answer of `predict` for rows without a promise: between two thresholds or, with more than two classes, above
+        no threshold. None takes "unsure" for text labels, and -1 for numbers.
     anytime : bool, default=False
-        Whether each promise holds for all numbers of held-out rows at once: with a fitted classifier (cv="prefit"),
-        `fit` may be called repeatedly with more rows, until the threshold is low enough. See `certify`.
+        Whether each promise holds for all numbers of held-out rows jointly. With a fitted classifier (cv="prefit"), you
+        may then call `fit` again with more rows until the threshold is low enough. See `certify`.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
         y : array-like of shape (n,) or (n, K)
             Labels or indicators.
         order : array-like of shape (n,), optional
-            The time of each row (numbers, dates, or anything sortable).
+            The time of each row: numbers, dates, or other sortable values.
         sample_weight : array-like of shape (n,), optional
             Passed to the classifier's `fit`, or to that of a pipeline's last step. In the promise each row counts once.
         groups : array-like of shape (n,), optional
@@ -180,7 +180,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
             classifier with internal cross-validation, or with a `groups` parameter of `fit`, is passed the groups of
             its rows.
         **fit_params
-            Also passed to the classifier's `fit`; of values with one entry per row, those of the training rows.
+            Further arguments for the classifier's `fit`; a value with one entry per row is limited to training rows.
 
         Returns
         -------
@@ -232,7 +232,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
         limits = {name: getattr(self, name) for name in ("max_fpr", "min_recall", "min_precision")}
         if self.cost is not None and any(limit is not None for limit in limits.values()):
             raise ValueError(
-                "cost chooses a threshold without a promise: set max_fpr, min_recall and min_precision to None."
+                "cost chooses a threshold without a promise. Set max_fpr, min_recall and min_precision to None."
             )
         for name, limit in (limits | {"confidence": self.confidence}).items():
             if limit is not None:
@@ -251,7 +251,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
     def _fitted(self, X: Any, labels: Any, fit_params: dict[str, Any], rows: Any) -> Any:
         part = labels[rows]
         if part.ndim == 1 and np.unique(part).size < 2:
-            raise ValueError(f"the {part.size:,} training rows hold one class only. Give rows of two or more classes.")
+            raise ValueError(f"the {part.size:,} training rows are of one class. Give rows of two or more classes.")
         own_params = _check_method_params(X, fit_params, indices=rows)
         with places_among(rows):
             return clone(self.estimator).fit(_safe_indexing(X, rows), part, **own_params)
@@ -282,9 +282,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
         if self.pos_label is None and self._kind == "binary" and self.cost is None:
             warn_once(names.tolist(), names.tolist()[1], "give pos_label", stacklevel=3)
         if len(self._targets) > 1 and self.min_recall is not None and (self.max_fpr or self.min_precision):
-            raise ValueError(
-                "a band between two thresholds needs one positive class: give pos_label, or one limit only."
-            )
+            raise ValueError("two thresholds need a single positive class. Give pos_label, or only one limit.")
         known = self._known_labels(truth)
         model = self._model_name()
         thresholds, lower, certificates = np.full(len(names), np.inf), None, Certificates()
@@ -320,8 +318,8 @@ class GuaranteedThreshold(ThresholdedClassifier):
         certified = np.isfinite(thresholds)
         if not hasattr(self.estimator_, "decision_function") and (thresholds[certified] >= -LOG_OF_ZERO).any():
             warnings.warn(
-                "the threshold lies at a probability of exactly 1, where scores tie: nothing can be called "
-                "positive. Use a classifier with decision_function, or one whose probabilities don't saturate.",
+                "the threshold is a probability of exactly 1, so no row can exceed it. Use a classifier with "
+                "decision_function, or with probabilities that don't saturate.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -344,7 +342,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
         listed = ", ".join(str(c) for c in absent[:5]) + (", ..." if absent.size > 5 else "")
         which = f"label {listed}" if absent.size == 1 else f"labels {listed}"
         if not known.any():
-            raise ValueError(f"calibration needs rows with and without a label. Got neither for any: {which}.")
+            raise ValueError(f"calibration needs rows with and without each label. No label has both: {which}.")
         warnings.warn(
             f"{which} (columns of y) can't be certified: among the {truth.shape[0]:,} rows held out all are inside or "
             "all outside. Such a label is never given; hold out more rows, or leave it out of y.",
@@ -449,7 +447,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
 
     @available_if(_gives_probabilities)
     def predict_log_proba(self, X: Any) -> Any:
-        """Logarithms of :meth:`predict_proba`.
+        """Return the logarithms of :meth:`predict_proba`.
 
         Parameters
         ----------
@@ -474,9 +472,9 @@ def is_share(cv: Any) -> bool:
 
 
 def split(labels: Any, when: Any, share: float, groups: Groups) -> tuple[Any, Any]:
-    """Split rows into training and held-out rows: stratified at random, or the latest.
+    """Split rows into training and held-out rows: a stratified random sample, or the latest rows.
 
-    A group is never on both sides: with times, its late rows are dropped if it has early ones.
+    A group is never on both sides; with times, the late rows of a group with early rows are dropped.
     """
     n = labels.shape[0]
     if when is None:
@@ -492,12 +490,12 @@ def split(labels: Any, when: Any, share: float, groups: Groups) -> tuple[Any, An
     if late.all():
         late = when > start
     if not late.any():
-        raise ValueError("order gives all rows the same time, so there are no latest rows to hold out.")
+        raise ValueError("order gives all rows the same time, so there are no latest rows to hold out. Omit order.")
     return np.flatnonzero(~late), np.flatnonzero(late & ~np.isin(groups, groups[~late]))
 
 
 def weight_parameter(estimator: Any) -> str:
-    """Return the name of `fit`'s sample-weight parameter; in a plain pipeline, that of the last step."""
+    """Return the name of the sample-weight parameter of `fit`; in a plain pipeline, of the last step's `fit`."""
     if get_config()["enable_metadata_routing"] or not isinstance(estimator, Pipeline):
         return "sample_weight"
     name, last = estimator.steps[-1]
@@ -508,7 +506,7 @@ def weight_parameter(estimator: Any) -> str:
 
 
 class _ModelHasher(NumpyHasher):
-    """joblib's digest by values alone: independent of strides, memory maps and views; supports masked arrays."""
+    """joblib's hasher, made independent of strides, memory maps and views, with support for masked arrays."""
 
     def save(self, obj: Any) -> None:
         """Add an object to the digest."""
@@ -531,7 +529,7 @@ def _in_order(array: np.ndarray) -> np.ndarray:
 def name_of(model: Any) -> str | None:
     """Return 16 hexadecimal digits that change with a model's content, not with the memory layout of its arrays.
 
-    None if it can't be pickled.
+    Return None if the model can't be pickled.
 
     Examples
     --------
@@ -542,5 +540,5 @@ def name_of(model: Any) -> str | None:
     """
     try:
         return str(_ModelHasher("md5", coerce_mmap=True).hash(model))[:16]
-    except Exception:  # third-party classes may raise anything when pickled: never lose a fit for a name
+    except Exception:  # pickling a third-party class may raise any error, which must not fail the fit
         return None

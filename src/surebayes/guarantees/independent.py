@@ -1,9 +1,9 @@
 """Groups of dependent documents: copies, threads, campaigns. A group is one observation.
 
-The binomial rules count independent documents. A sample in which each document appears three times looks three times as
-large as it is: a promise of 5% on 59 documents is then broken in 37% of runs. So a threshold is set by groups, each
-with its least favourable score; and by rows as well, because documents that are equal by chance do count separately.
-The stricter threshold is valid in both cases.
+The binomial rules count independent documents. A sample with three copies of each document looks three times as large
+as it is: a promise of 5% on 59 documents is then broken in 37% of runs. So a threshold is set by groups, each with its
+least favourable score. It is also set by rows, because documents that are equal by chance count separately. The
+stricter threshold is valid in both cases.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ Groups = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
 _DIGITS, _DIGITS_OF_SINGLE, _CHARACTERS = 7, 5, 32
-"""Numbers with more significant digits, and texts with more characters, are not equal by chance."""
+"""The maximum significant digits of numbers, and characters of texts, that may be equal by chance."""
 _CHANCE = 0.01
 """The expected number of equal rows below which equal rows count as copies."""
 
 
 def equal_rows(X: Any) -> Groups:
-    """Return group numbers of rows: equal rows are copies, unless rows this common are equal by chance.
+    """Return group numbers of rows: equal rows are copies, unless they may be equal by chance.
 
-    Texts of up to 32 characters may be equal by chance. So may rows of numbers if another one is expected from the
-    frequencies of their values in each column, as in a table of few categories; a number of more than seven digits
-    never is.
+    Texts of up to 32 characters may be equal by chance. So may rows of numbers, if the frequencies of their values in
+    each column make another equal row likely, as in a table of few categories; a number of more than seven digits is
+    never equal by chance.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def numbered(keys: Iterable[Any]) -> Groups:
 
 
 def _apart(groups: Groups, expected: Callable[[], Floats]) -> Groups:
-    """Separate rows that are equal by chance; `expected` returns the expected number of rows equal to each."""
+    """Separate rows that may be equal by chance; `expected` returns the expected number of rows equal to each row."""
     if not groups.size or groups.max() + 1 == groups.size:
         return groups
     by_chance = expected() >= _CHANCE
@@ -115,7 +115,7 @@ def _apart(groups: Groups, expected: Callable[[], Floats]) -> Groups:
 
 
 def _expected(columns: Iterable[Any], n: int) -> Floats:
-    """Return the expected number of rows equal to each, from the frequencies of its values in each column."""
+    """Return the expected number of rows equal to each row, from the frequencies of its values in each column."""
     logs = np.full(n, np.log(n))
     for column in columns:
         values, place, count = _counted(column)
@@ -124,7 +124,7 @@ def _expected(columns: Iterable[Any], n: int) -> Floats:
 
 
 def _expected_sparse(rows: Any) -> Floats:
-    """Return the same for sparse rows."""
+    """Return the result of `_expected` for sparse rows."""
     n, width = rows.shape
     used = np.bincount(rows.indices, minlength=width)
     absent = np.log(np.maximum(1 - used / n, 0.5 / n))
@@ -183,7 +183,7 @@ def _key(row: Any) -> Any:
 
 
 def equal_scores(scores: Floats) -> Groups:
-    """Return group numbers of scores: equal ones are copies if they have more digits than a rounded score.
+    """Return group numbers of scores: equal scores are copies if they have more digits than rounded scores.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def checked_groups(groups: ArrayLike, n: int) -> Groups:
     missing = sum(each is None or each != each for each in plain)
     if missing:
         raise ValueError(
-            f"groups must not have missing values. Got {missing:,}: give each unrelated row a separate group."
+            f"groups must not have missing values. Got {missing:,}. Give each unrelated row a separate group."
         )
     return numbered(plain)
 
@@ -244,13 +244,13 @@ def by_groups_and_rows(
     rule : callable
         `order_statistic_threshold`, or `recall_threshold` (then `highest` is False).
     scores, groups : ndarray of shape (n,)
-        Of the rows that the promise covers.
+        The scores and groups of the rows that the promise covers.
     limit, confidence : float
         The parameters of the rule.
     mislabelled : (int, int)
         Label errors to allow for. A missing row may belong to an existing group, so it adds none.
     highest : bool, default=True
-        Which score of a group is its least favourable one.
+        Whether the least favourable score of a group is its highest, else its lowest.
 
     Examples
     --------

@@ -1,9 +1,9 @@
 """Near copies: texts that share most of their word shingles, detected by MinHash.
 
-Campaigns vary a name or a number from message to message. The minimum of a text's hashed shingles, by each of 64 hash
-functions, is equal in two texts with the probability of their resemblance: the shared fraction of their shingles
-(Broder, 1997). Texts that agree in one of eight bands of eight minima are compared, and grouped if they agree in most
-of the 64.
+Campaigns vary a name or a number from message to message. For each of 64 hash functions, the minimum over a text's
+hashed shingles is equal in two texts with a probability equal to their resemblance, the shared fraction of their
+shingles (Broder, 1997). Texts that agree in one of eight bands of eight minima are compared, and grouped if they agree
+in most of the 64.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def fingerprint(runs: ArrayLike) -> Fingerprint:
     Parameters
     ----------
     runs : array-like of int, not empty
-        Numbers of its shingles, such as their hashes.
+        Numbers that identify the text's shingles, such as hashes.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def near_equal(fingerprints: Sequence[Fingerprint | None], least: float = LEAST)
     Parameters
     ----------
     fingerprints : sequence of fingerprints
-        One per text; None for a text that is a copy of no other.
+        One fingerprint per text; None for a text that counts as no copy.
     least : float, default=0.7
         The minimum resemblance of near copies.
 

@@ -1,7 +1,7 @@
 """Guaranteed thresholds: exact binomial promises from held-out scores.
 
-A document is *positive* exactly when its score lies strictly above the threshold. Nothing is assumed about the
-distribution of the scores; the rows must not have been used for training, and must be drawn like future ones.
+A document is *positive* if its score lies strictly above the threshold. The promises don't depend on the distribution
+of the scores; they assume rows that were not used for training, and that are drawn like future rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Mislabelled = tuple[int, int]
 
 
 def negatives_needed(max_fpr: float, confidence: float, *, allowed: int = 0, mislabelled: Mislabelled = (0, 0)) -> int:
-    """Smallest number of negatives that can support any promise of a false-positive rate.
+    """Return the smallest number of negatives that supports a promise of a false-positive rate.
 
     With fewer, even a threshold above all of them is exceeded by too many new negatives with a probability of more than
     1 - confidence. A promise of a recall of 1 - `max_fpr` needs the same number of positives.
@@ -34,11 +34,11 @@ def negatives_needed(max_fpr: float, confidence: float, *, allowed: int = 0, mis
     Parameters
     ----------
     max_fpr, confidence : float
-        In (0, 1).
+        The promised rate and its confidence, both in (0, 1).
     allowed : int, default=0
         The number of negatives that must be allowed above the threshold.
     mislabelled : (int, int), default=(0, 0)
-        See :func:`order_statistic_threshold`.
+        Label errors to allow for, as in :func:`order_statistic_threshold`.
 
     Examples
     --------
@@ -77,14 +77,14 @@ def checked_mislabelled(mislabelled: Mislabelled) -> Mislabelled:
         foreign = missing = -1
     if foreign < 0 or missing < 0:
         raise ValueError(
-            "mislabelled must be two integers: the most positives among the held-out negatives, "
-            f"and the most missing negatives. Got {mislabelled!r}."
+            "mislabelled must be two integers: the maximum number of positives among the held-out negatives, and of "
+            f"missing negatives. Got {mislabelled!r}."
         )
     return foreign, missing
 
 
 def allowed_errors(n: int, rate: float, confidence: float, most: int | None = None) -> int:
-    """Largest k with P(Binomial(n, rate) <= k) <= 1 - confidence, at most `most`; -1 if there is none.
+    """Return the largest k with P(Binomial(n, rate) <= k) <= 1 - confidence, at most `most`; -1 if there is none.
 
     Examples
     --------
@@ -106,33 +106,34 @@ def allowed_errors(n: int, rate: float, confidence: float, most: int | None = No
 def order_statistic_threshold(
     negative_scores: ArrayLike, max_fpr: float, confidence: float, mislabelled: Mislabelled = (0, 0)
 ) -> tuple[float, int]:
-    """Lowest threshold that guarantees a false-positive rate: the Neyman-Pearson umbrella rule.
+    """Return the lowest threshold that guarantees a false-positive rate, by the Neyman-Pearson umbrella rule.
 
     The threshold is the (allowed + 1)-th highest of the negatives' scores. A new negative exceeds it with a probability
     above `max_fpr` only if at most `allowed` of the n negatives fell into the top `max_fpr` of their distribution;
-    `allowed` is the largest number whose binomial probability is <= 1 - confidence. Nothing is assumed about the
+    `allowed` is the largest number for which this has a probability of at most 1 - confidence. The rule holds for any
     distribution; ties only raise the actual confidence, because a score *at* the threshold is not positive.
 
-    Label errors: suppose at most a of the n are really positive, and at most m real negatives are missing (labelled
-    otherwise, or discarded). Then the real sample has n - a + m or more members, and at worst all m missing negatives
-    are above the threshold. So k(n - a + m) - m are allowed instead of k(n), and the promise stays exact, since k grows
-    by at most 1 per document.
+    Label errors: suppose that at most a of the n are positives, and that at most m true negatives are missing (labelled
+    positive, or discarded). Then the true sample has n - a + m or more members, and at worst all m missing negatives
+    are above the threshold. So k(n - a + m) - m negatives are allowed instead of k(n), and the promise stays exact,
+    since k grows by at most 1 per document.
 
     Parameters
     ----------
     negative_scores : array-like of shape (n,)
         Scores of negatives that the model was not trained on, drawn like future negatives.
     max_fpr, confidence : float
-        In (0, 1).
+        The promised rate and its confidence, both in (0, 1).
     mislabelled : (a, m), default=(0, 0)
-        At most a of the given negatives are really positive, and at most m real negatives are missing.
+        Label errors to allow for: at most a of the given negatives are positives, and at most m true negatives are
+        missing.
 
     Returns
     -------
     threshold : float
         Scores strictly above it are positive.
     allowed : int
-        At most this many of the given negatives are above it.
+        The maximum number of given negatives above the threshold.
 
     Raises
     ------
@@ -155,24 +156,24 @@ def order_statistic_threshold(
 def recall_threshold(
     positive_scores: ArrayLike, min_recall: float, confidence: float, mislabelled: Mislabelled = (0, 0)
 ) -> tuple[float, int]:
-    """Highest threshold that guarantees a recall: the mirror image of :func:`order_statistic_threshold`.
+    """Return the highest threshold that guarantees a recall, by :func:`order_statistic_threshold` on negated scores.
 
     Parameters
     ----------
     positive_scores : array-like of shape (n,)
         Scores of positives that the model was not trained on.
     min_recall, confidence : float
-        In (0, 1).
+        The promised recall and its confidence, both in (0, 1).
     mislabelled : (int, int), default=(0, 0)
         Limits on negatives among the given positives, and on missing positives.
 
     Returns
     -------
     threshold : float
-        Scores strictly above it are positive. It lies just below the score of a given positive, so that this one is
-        still found.
+        Scores strictly above it are positive. It lies just below the score of a given positive, so that this positive
+        is still found.
     allowed : int
-        At most this many of the given positives are missed.
+        The maximum number of given positives that are missed.
 
     Raises
     ------
@@ -195,7 +196,7 @@ def recall_threshold(
 def allowed_above(n: int, max_fpr: float, confidence: float, mislabelled: Mislabelled = (0, 0)) -> int:
     """Return the number of n negatives allowed above a threshold that guarantees a false-positive rate.
 
-    Parameters and errors as in :func:`order_statistic_threshold`, which only needs the scores to place the threshold.
+    Parameters and errors are those of :func:`order_statistic_threshold`, without the scores.
 
     Examples
     --------
@@ -217,7 +218,7 @@ def _allowed_or_raise(
 
 
 def smallest_rate(n: int, confidence: float, mislabelled: Mislabelled = (0, 0)) -> float | None:
-    """Smallest rate, to three digits, that n negatives can support; None if there is none.
+    """Return the smallest rate, to three digits, that n negatives can support; None if there is none.
 
     Examples
     --------
@@ -229,7 +230,7 @@ def smallest_rate(n: int, confidence: float, mislabelled: Mislabelled = (0, 0)) 
 
 
 def supported_rate(n: int, above: int, confidence: float) -> float | None:
-    """Smallest rate, to three digits, that n negatives support with `above` of them above the threshold; None if none.
+    """Return the smallest rate, to three digits, that n negatives support if `above` exceed the threshold, or None.
 
     Examples
     --------
@@ -253,9 +254,9 @@ def confidence_of_renewal(confidence: float, renewal: int) -> float:
     Parameters
     ----------
     confidence : float
-        Of all together, in (0, 1).
+        The joint confidence of all renewals, in (0, 1).
     renewal : int
-        Its number, from 1.
+        The number of the renewal, from 1.
 
     Examples
     --------
@@ -264,7 +265,7 @@ def confidence_of_renewal(confidence: float, renewal: int) -> float:
     """
     fraction(confidence, "confidence", zero=False, one=False)
     if renewal < 1:
-        raise ValueError(f"renewals are counted from 1. Got {renewal!r}.")
+        raise ValueError(f"renewal must be an integer of at least 1. Got {renewal!r}.")
     return 1 - (1 - confidence) * 6 / (math.pi * renewal) ** 2
 
 
@@ -277,7 +278,7 @@ def precision_threshold(
     groups: Groups | None = None,
     anytime: bool = False,
 ) -> tuple[float, int, int]:
-    """Lowest of the given thresholds that guarantees a precision, by a fixed-sequence test.
+    """Return the lowest of the given thresholds that guarantees a precision, by a fixed-sequence test.
 
     Thresholds are tested from the highest down. Each is accepted if "precision is below `min_precision`" is rejected by
     an exact binomial test at level 1 - confidence; the first failure ends the walk, and the last accepted one is
@@ -291,21 +292,21 @@ def precision_threshold(
     positive : array-like of bool, shape (n,)
         Whether the row is positive.
     thresholds : array-like
-        The sequence; must be chosen without looking at these rows.
+        The sequence of thresholds; its choice must not depend on these rows.
     min_precision, confidence : float
-        In (0, 1).
+        The promised precision and its confidence, both in (0, 1).
     groups : ndarray of int, shape (n,), optional
         Groups of dependent rows. A threshold is then accepted only if the test by groups accepts it as well, with one
         row for a group's positives, the lowest, and one for its negatives, the highest.
     anytime : bool, default=False
-        Whether the test is valid for all numbers of rows at once, with the same sequence of thresholds.
+        Whether the test is valid for all numbers of rows jointly, with the same sequence of thresholds.
 
     Returns
     -------
     threshold : float
         Scores strictly above it are positive.
     flagged, wrong : int
-        The number of given rows (with groups: one row each) above it, and the number of negatives among those.
+        The number of given rows above it (with groups, one row each), and the number of negatives among them.
 
     Raises
     ------
@@ -339,7 +340,7 @@ def precision_threshold(
         doubts = [_doubt(right + false, false, 1 - min_precision, anytime) for right, false in counts]
         wrong = counts[-1][1]
         flagged = counts[-1][0] + wrong
-        # this few wrong ones, or fewer, if each flagged row were wrong with probability 1 - min_precision
+        # the probability of at most as many wrong rows if each flagged row is wrong with probability 1 - min_precision
         if flagged == 0 or max(doubts) > 1 - confidence:
             break
         accepted = float(threshold), flagged, wrong
@@ -353,5 +354,5 @@ def precision_threshold(
 
 
 def _doubt(n: int, k: int, rate: float, anytime: bool) -> float:
-    """Return the maximum probability of so few errors (or evidence this strong at any time) if the rate is higher."""
+    """Return the p-value of k errors in n rows for the claim of a higher rate; with `anytime`, valid at all times."""
     return math.exp(min(-log_evidence(n, k, rate), 0.0)) if anytime else float(special.bdtr(k, n, rate))

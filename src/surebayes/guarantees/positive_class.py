@@ -1,4 +1,4 @@
-"""Inference of the positive class, the one with limited false alarms, from the names of two labels."""
+"""Inference of the positive class, the class with limited false alarms, from the names of two labels."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -57,7 +57,7 @@ def ambiguity_of(labels: "Iterable[Any]", positive: "Any") -> str:
     Parameters
     ----------
     labels : iterable
-        Labels; only two can be doubtful.
+        The labels; "" is returned unless there are two.
     positive : label
         The class chosen by default.
 
@@ -94,7 +94,7 @@ def warn_once(labels: "Iterable[Any]", positive: "Any", way_out: str, stacklevel
     labels, positive
         As for `ambiguity_of`.
     way_out : str
-        How to choose, as the end of "To choose, ...".
+        The advice for choosing the class, as the end of the sentence "To choose, ...".
     stacklevel : int
         As for `warnings.warn`: 1 is the caller of this function.
     """

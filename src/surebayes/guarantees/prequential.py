@@ -1,8 +1,8 @@
 """Prequential threshold, from scores that documents got before their labels were known.
 
-The score of a document that was judged before it was learnt is a genuine held-out score of the model at that moment.
-The model keeps learning, and labels may depend on verdicts, so a threshold from such scores is measured, not
-guaranteed; the guarantee is the budget's (:mod:`surebayes.guarantees.budget`).
+The score of a document that was judged before it was learnt is a genuine held-out score of the model at that time.
+The model continues to learn, and labels may depend on verdicts, so a threshold from such scores is measured, not
+guaranteed. The guarantee comes from the budget (:mod:`surebayes.guarantees.budget`).
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from surebayes.core.checks import fraction
 from surebayes.guarantees.budget import lifted
 from surebayes.guarantees.order_statistics import negatives_needed
 
-_RECENT = 2000  # latest positives, whose quantiles determine the lift
-_SPARE = 1000  # negatives kept beyond four times the allowed number
+_RECENT = 2000  # the number of latest positives for the quantiles of the lift
+_SPARE = 1000  # the number of negatives kept beyond four times the allowed number
 
 
 class PrequentialThreshold:
     """The order-statistic threshold over all negatives known so far, updated in bounded memory.
 
     It is the (k + 1)-th highest known negative, where k is the number allowed by
-    :func:`~surebayes.guarantees.order_statistics.order_statistic_threshold`; the highest while there are too few for
-    any promise. Only the highest negatives are kept; if a dropped one could matter, the threshold stays above it.
+    :func:`~surebayes.guarantees.order_statistics.order_statistic_threshold`, or the highest while there are too few for
+    any promise. Only the highest negatives are kept, and the threshold never falls below a dropped one.
 
     Parameters
     ----------
     rate, confidence : float
-        In (0, 1).
+        The rate of false alarms and its confidence, both in (0, 1).
 
     Attributes
     ----------
     negatives, positives : int
-        Totals so far.
+        The numbers of known negatives and positives so far.
     allowed : int
         The number of known negatives allowed above the threshold; -1 while there are too few for the rate.
 
@@ -88,7 +88,7 @@ class PrequentialThreshold:
 
     @property
     def threshold(self) -> float:
-        """Scores strictly above it are positive; infinity while no negative is known."""
+        """The threshold, which positive scores exceed; infinity while no negative is known."""
         if not self._highest:
             return math.inf
         return max(self._highest[-1 - max(self.allowed, 0)], self._dropped)
@@ -104,7 +104,7 @@ class PrequentialThreshold:
         return caught / known if known else 0.0
 
     def recent_recall(self) -> tuple[int, int]:
-        """Return how many of the latest positives are above the current threshold, and their total number."""
+        """Return the number of latest positives above the current threshold, and the number of latest positives."""
         return len(self._ranked) - bisect.bisect_right(self._ranked, self.threshold), len(self._ranked)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -6,9 +6,9 @@ conditional rate at document i and k the alarms among n documents, for any fixed
     exp(l k) / prod(1 + p_i (e^l - 1))
 
 is a martingale that starts at 1, for any sequence p_i. The logarithm is concave, so the product is at most (1 + m (e^l
-- 1))^n, m the mean of the p_i. A mixture over l of exp(l k) (1 + m (e^l - 1))^-n therefore ever reaches 1 / a with
-probability at most a. With negative l and a = .9 delta it bounds m from above, with positive l and a = .1 delta from
-below, at all times at once. Neither the documents nor the model need to stay the same.
+- 1))^n, with m the mean of the p_i. A mixture over l of exp(l k) (1 + m (e^l - 1))^-n therefore ever reaches 1 / a with
+probability at most a. It bounds m from above with negative l and a = .9 delta, and from below with positive l and a =
+.1 delta, at all times jointly. Both the documents and the model may change.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class AlarmAudit:
     Attributes
     ----------
     n, alarms : int
-        Known negatives so far, and the flagged ones among them.
+        The numbers of known negatives so far, and of flagged ones among them.
     lower, upper : float
         Bounds on the mean of the conditional false-alarm rates of the n verdicts.
 
@@ -129,11 +129,13 @@ class AlarmAudit:
     def merge(self, other: AlarmAudit) -> Self:
         """Add the counts of another audit of the same filter.
 
-        Processes and hosts may audit separately and merge in any order: the bounds depend on the counts alone. A
-        document named in both counts once, with the flag in this audit.
+        Processes and hosts may audit separately and merge in any order, since the bounds depend only on the counts. A
+        document named in both audits counts once, with its flag in this audit.
         """
         if other.confidence != self.confidence:
-            raise ValueError(f"Audits of confidence {self.confidence} and {other.confidence} can't be merged.")
+            raise ValueError(
+                f"Audits can be merged only with equal confidence. Got {self.confidence} and {other.confidence}."
+            )
         twice = [flag for number, flag in other._named.items() if number in self._named]
         self.n, self.alarms = self.n + other.n - len(twice), self.alarms + other.alarms - sum(twice)
         self._named = {**other._named, **self._named}

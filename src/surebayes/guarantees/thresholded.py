@@ -15,7 +15,7 @@ from surebayes.text.documents import plain_documents
 
 
 class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """Wraps a classifier and applies thresholds to its scores."""
+    """Base of estimators that wrap a classifier and apply thresholds to its scores."""
 
     estimator: Any
     estimator_: Any
@@ -30,7 +30,7 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def _n_columns(self) -> int:
-        """Number of classes, or labels."""
+        """The number of classes, or of labels."""
         return len(self.classes_)
 
     def _own_probabilities(self, X: Any) -> Any:
@@ -39,10 +39,10 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self.estimator_.predict_proba(plain_documents(X))
 
     def scores(self, X: Any) -> Any:
-        """Return the scores for the thresholds: those strictly above :attr:`threshold_` are positive.
+        """Return the scores for the thresholds; scores strictly above :attr:`threshold_` are positive.
 
-        They are the classifier's `decision_function`, negated if `pos_label` is ``classes_[0]`` of two classes; for a
-        classifier without one, log-odds.
+        They are the classifier's `decision_function`, or log-odds for a classifier without one, negated if `pos_label`
+        is ``classes_[0]`` of two classes.
 
         Parameters
         ----------
@@ -85,12 +85,12 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         able = inner.classifier_tags
         tags.classifier_tags.multi_label = bool(able and able.multi_label)
         tags.classifier_tags.multi_class = not able or able.multi_class
-        tags.classifier_tags.poor_score = True  # few false alarms take precedence over accuracy
+        tags.classifier_tags.poor_score = True  # a low false-alarm rate takes precedence over accuracy
         return tags
 
 
 def n_rows(X: Any) -> int | None:
-    """Return the number of rows; None if it can't be known without reading them.
+    """Return the number of rows; None if counting them would require reading them.
 
     Examples
     --------
