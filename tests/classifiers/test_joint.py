@@ -205,7 +205,7 @@ def test_a_class_without_documents_has_no_part(name):
 def test_what_joint_likelihoods_refuse():
     with pytest.raises(ValueError, match="one label per document"):
         sb.ComplementNB().fit(np.eye(3), np.eye(3, dtype=int))
-    with pytest.raises(ValueError, match="0 and 1 only"):
+    with pytest.raises(ValueError, match="values 0 and 1"):
         sb.BernoulliNB(binarize=None).fit([[2, 0], [0, 1]], [0, 1])
     with pytest.raises(ValueError, match="contrast='joint'"):
         sb.MultinomialNB(contrast="rest", top=2).fit(np.eye(3), [0, 1, 2]).predict_joint_log_proba(np.eye(3))
