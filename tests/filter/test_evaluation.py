@@ -50,7 +50,7 @@ def test_several_classes_have_no_roc():
 
 @pytest.mark.parametrize("truth", [[], ["ham", "ham"], ["spam"]])
 def test_too_little_is_said(truth):
-    with pytest.raises(BadInput, match=r"Got n|No labelled documents"):
+    with pytest.raises(BadInput, match="Got no"):
         evaluate(truth, truth, [0.0] * len(truth), "spam")
 
 

@@ -614,7 +614,7 @@ def test_bad_data():
         model.fit(X, Y, order=np.full(4000, np.nan))
     with pytest.raises(ValueError, match="order must not contain missing values"):
         model.fit(X, Y, order=np.full(4000, np.datetime64("NaT")))
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match="are of one class"):
         model.fit(X, np.full(4000, "ham"))
     with pytest.raises(ValueError, match="same number of rows"):
         model.fit(X, Y[:-1])

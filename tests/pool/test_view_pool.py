@@ -417,7 +417,7 @@ def test_wrong_input():
         (lambda: pool().fit(X, np.eye(40, dtype=int)), "multi-label"),
         (lambda: pool().fit(X, y, order=[1]), "one value for each of the 40"),
         (lambda: pool().fit(X, y, order=np.full(40, np.nan)), "NaN"),
-        (lambda: pool().partial_fit(X[:1], [0]), "pass `classes`"),
+        (lambda: pool().partial_fit(X[:1], [0]), "Pass `classes`"),
         (lambda: pool().fit(X, y).partial_fit(X[:1], [7]), "unknown label"),
         (lambda: pool().fit(X, y).partial_fit(X[:1], [1], classes=[0, 1, 2]), "must be those of the first call"),
         (lambda: pool().fit(X, y).explain(X[:1], top=0), "positive integer"),

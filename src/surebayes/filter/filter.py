@@ -1640,7 +1640,7 @@ class Filter:
         memory, names = self._recorder.memory, self._session.model().names
         confidence = plain_real(confidence, "confidence")
         if not 0 < confidence < 1:  # without numpy: `train` calls this
-            raise ValueError(f"confidence must be a number between 0 and 1, exclusive. Got {confidence!r}.")
+            raise ValueError(f"confidence must lie in (0, 1). Got {confidence!r}.")
         if memory is None:
             return {}
         from surebayes.filter.verdicts.audits import audits

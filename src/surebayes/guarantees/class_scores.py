@@ -66,7 +66,9 @@ def memberships(labels: Any, classes: NDArray[Any], kind: Kind) -> NDArray[np.bo
     inside = np.asarray(labels[:, None] == classes)
     if not inside.any(1).all():
         strange = np.setdiff1d(labels, classes)[0].item()
-        raise ValueError(f"y has the label {strange!r}, on which the classifier was not trained. Remove these rows.")
+        raise ValueError(
+            f"y has the unknown label {strange!r}: the classifier was not trained on it. Remove these rows."
+        )
     return inside
 
 

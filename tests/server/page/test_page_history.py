@@ -267,7 +267,7 @@ def test_one_lesson_is_undone_and_the_others_stay(browser, service):
     assert asked(service, lambda mine: [row["action"] for row in mine.history(mail(2))]) == ["forget", "learn"]
     again = browser.send("/learning/undo", {"version": second["version"]})
     assert again.status_code == 422
-    assert "Undo that first" in again.text
+    assert "Undo that row first" in again.text
     latest = browser.get("/learning.json").json()["rows"][0]["version"]
     assert "undone: learnt" in browser.send("/learning/undo", {"version": latest}).text
     assert asked(service, lambda mine: mine.status()["documents"]) == before
