@@ -1,4 +1,4 @@
-"""A PostgreSQL server of Debian's package for tests: on a unix socket in a separate folder, run by a plain user."""
+"""A PostgreSQL server of Debian's package for tests: on a Unix socket in a separate folder, run by a plain user."""
 
 import contextlib
 import glob

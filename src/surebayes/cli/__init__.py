@@ -28,11 +28,11 @@ COMPLETE = "_SUREBAYES_COMPLETE"
 
 @click.group(cls=Group, context_settings={"help_option_names": HELP, "max_content_width": 100})
 @click.version_option(__version__, "--version", prog_name="surebayes", message="%(prog)s %(version)s")
-@click.option("--debug", is_flag=True, help="Show a traceback after an error; accepted anywhere.")
+@click.option("--debug", is_flag=True, help="Show a traceback after an error; accepted anywhere on the command line.")
 def commands(debug: bool) -> None:
     """Filter mail and text with a guaranteed limit on false alarms.
 
-    A filter is a folder, named by `-m DIR` or the environment variable SUREBAYES_MODEL. Start with `surebayes demo`, or
+    A filter is a folder, given by `-m DIR` or the environment variable SUREBAYES_MODEL. Start with `surebayes demo`, or
     train your own filter: `surebayes train -m DIR --ham PATH --spam PATH`.
     """
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from surebayes.research.mailbox_audit import Block, Errors, MailboxAudit, Mistake
 
 _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay=False), multiple=True, help=(
-    "Draw the ROC curve up to 10% false alarms into a PNG, SVG or PDF file (needs the extra `plots`); may be "
+    "Plot the ROC curve, up to 10% false alarms, to a PNG, SVG or PDF file (requires the `plots` extra); may be "
     "repeated."
 ))  # fmt: skip
 
@@ -35,15 +35,15 @@ _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay
         ("surebayes audit --maildir ~/Maildir",
          "Compare the other filter with surebayes, on your own mail."),
         ("surebayes audit --maildir ~/Maildir --junk Werbung --worst 50 --over-time errors.svg",
-         "Add a folder of spam, list more mistakes, and draw them over time."),
+         "Include another spam folder, list more mistakes, and plot them over time."),
         ("surebayes audit --ham Maildir/.Archive --spam Maildir/.Junk --by X-Spam-Status",
          "Measure SpamAssassin's scores on your own mail."),
         ("surebayes audit --ham ham.mbox --spam spam.mbox --by X-Bogosity --plot roc.png",
-         "Measure bogofilter's scores, and draw the ROC curve."),
+         "Measure bogofilter's scores, and plot the ROC curve."),
         ("surebayes audit --ham ham/ --spam spam/ --by X-My-Score --threshold 7.5 --no-beside",
-         "Measure any header field with a number, without the comparison."),
+         "Measure the scores in any numeric header field, without the comparison."),
         ("surebayes audit --scores scores.csv --threshold 0.5 --over-time audit.png",
-         "Measure a column of scores, and draw the false alarms over time."),
+         "Measure a column of scores, and plot the false alarms over time."),
     ),
 )  # fmt: skip
 @click.option("--maildir", type=click.Path(readable=False), metavar="DIR", help=(
@@ -51,13 +51,13 @@ _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay
     "an mbox."
 ))  # fmt: skip
 @click.option("--junk", metavar="NAME", multiple=True, help=(
-    "Another spam folder, besides Junk, Spam and similar names; may be repeated."
+    "An additional spam folder, besides those named Junk, Spam or similar; may be repeated."
 ))  # fmt: skip
 @click.option("--leave-out", metavar="NAME", multiple=True, help=(
-    "Another folder to skip, besides Sent, Drafts and Trash; may be repeated."
+    "An additional folder to skip, besides Sent, Drafts and Trash; may be repeated."
 ))  # fmt: skip
 @click.option("--blocks", type=click.IntRange(3, 1000), default=10, metavar="N", help=(
-    "The number of blocks of mail; surebayes, trained on the earlier blocks, judges each block. Default: 10."
+    "The number of blocks; each is judged after training on all earlier ones. Default: 10."
 ))  # fmt: skip
 @click.option("--worst", type=click.IntRange(0, 1000), default=20, metavar="N", help=(
     "The number of false alarms and of misses to list. Default: 20."
@@ -75,26 +75,28 @@ _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay
 @click.option("--positive", metavar="LABEL", help=(
     "The positive label; alarms on any other label are false. Default: spam, junk, 1, true, yes or similar."
 ))  # fmt: skip
-@click.option("--group", metavar="COL", help="The column of groups that count as one document each.")
+@click.option(
+    "--group", metavar="COL", help="The column that assigns rows to groups; each group counts as one document."
+)
 @click.option("--by", metavar="HEADER", help=(
     "The header field with the score: X-Spam-Status (SpamAssassin), X-Spamd-Result or X-Spam-Score (rspamd), "
-    "X-Bogosity (bogofilter), or any other field, whose first number counts."
+    "X-Bogosity (bogofilter), or any other field, from which the first number is read."
 ))  # fmt: skip
 @click.option("--threshold", type=float, metavar="SCORE", help=(
-    "The other filter's spam threshold. Default: as in the header field."
+    "The other filter's spam threshold. Default: the one given in the header field."
 ))  # fmt: skip
 @setting("max_fpr")
 @setting("confidence", about="The confidence of the promise and of the intervals.")
 @click.option("--group-by", type=click.Choice(("mail", "copies", "near", "thread", "sender")), default="near", help=(
-    "The messages to count as one: none (mail), equal texts (copies), near copies (near), near copies and threads "
-    "(thread), or near copies and all messages of a sender (sender). Default: near."
+    "Which messages count as one: none (mail), identical texts (copies), near copies (near), near copies and "
+    "threads (thread), or near copies and all messages from a sender (sender). Default: near."
 ))  # fmt: skip
 @click.option("--burst", type=float, default=5.0, metavar="N", help=(
-    "The burst of the alarm budget that is simulated on the scores. Default: 5."
+    "The burst of the simulated alarm budget. Default: 5."
 ))  # fmt: skip
 @click.option("--over-time", metavar="FILE", type=click.Path(readable=False, dir_okay=False), help=(
-    "Draw the false alarms and the bounds on their rate over time into a PNG, SVG or PDF file (needs the extra "
-    "`plots`)."
+    "Plot the false alarms, and the bounds on their rate, over time to a PNG, SVG or PDF file (requires the `plots` "
+    "extra)."
 ))  # fmt: skip
 @click.option("--beside/--no-beside", default=True, help=(
     "Compare with a surebayes filter that learns the same mail. Default: yes."
@@ -117,15 +119,16 @@ def audit(
 ) -> None:
     """Compare another filter with surebayes, on your own mail.
 
-    --maildir judges a mailbox in chronological order, block by block: before each block, surebayes learns all earlier
-    mail. The correct labels come from folders and keywords, the other filter's verdicts from header fields. Nothing in
-    the mailbox changes.
+    --maildir judges a mailbox in chronological blocks; before each block, surebayes learns all earlier mail. Correct
+    labels are taken from folders and keywords, and the other filter's verdicts from header fields. The mailbox is not
+    changed.
 
     --ham, --spam and --by measure the scores that the other filter wrote into mail, and certify a threshold for them.
-    This prints the false-alarm rate of the other filter's threshold, with an interval and with bounds that hold at all
-    times; the threshold that can be certified; the effect of an alarm budget; and the spam found at low false-alarm
-    rates. For comparison, surebayes starts empty and judges each message before learning it, in chronological order.
-    Messages without the header field are skipped and counted. --scores reads a table instead.
+    They print the false-alarm rate at the other filter's threshold, with a confidence interval and with bounds that
+    hold at every point in time; the threshold that can be certified; the effect of an alarm budget; and the share of
+    spam found at low false-alarm rates. For comparison, an initially empty surebayes filter judges each message in
+    chronological order before learning it. Messages without the header field are skipped and counted. --scores reads a
+    table instead.
     """
     from surebayes.filter.evaluation import check_picture, draw_roc
 

@@ -43,12 +43,12 @@ def completion(ctx: click.Context, shell: str) -> None:
 @click.command(
     cls=Command,
     arguments={"ARCHIVE": "The file to write."},
-    examples=(("surebayes export -m ~/mail-filter filter.backup", "Back up a filter into one file."),),
+    examples=(("surebayes export -m ~/mail-filter filter.backup", "Back up a filter to a single file."),),
 )
 @model_option()
 @click.argument("archive", type=click.Path(readable=False, dir_okay=False))
 def export(model: str, archive: str) -> None:
-    """Back up a filter into one file, with its history and settings."""
+    """Back up a filter to a single file, with its history and settings."""
     from surebayes.filter.filter import Filter
 
     with Filter.open(model) as opened, _show.progress("exporting"):
@@ -71,14 +71,14 @@ def export(model: str, archive: str) -> None:
 @click.option("--from", "origin", type=click.Choice(["surebayes", "bogofilter"]), default="surebayes", help=(
     "The program that wrote FILE: `surebayes export` or `bogoutil -d`. Default: surebayes."
 ))  # fmt: skip
-@setting("width", about="Hashed columns per view, for bogofilter's counts.")
+@setting("width", about="The number of hashed columns per view, when importing from bogofilter.")
 @setting("group")
 @click.argument("archive", metavar="FILE", type=click.Path(readable=False, dir_okay=False, allow_dash=True))
 def import_(model: str, origin: str, width: int, group: str | None, archive: str) -> None:
     """Create a filter from the output of `export`, or from bogofilter's counts.
 
-    Bogofilter stores word counts without messages. A filter made of them (a `words` model) judges and learns as usual,
-    but it can't forget the imported counts, and `calibrate` needs new documents.
+    Bogofilter stores word counts without messages. A filter created from them (a `words` model) judges and learns as
+    usual, but it can't forget the imported counts, and you must give `calibrate` new documents.
     """
     from surebayes.filter.archive import settings_of
     from surebayes.filter.filter import Filter

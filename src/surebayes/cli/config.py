@@ -69,8 +69,10 @@ def init(ctx: click.Context, model: str | None) -> None:
 @config.command(
     "set",
     settings=False,
-    arguments={"NAME": "A setting; `surebayes config show` lists them.", "VALUE": "Its new value."},
-    examples=(("surebayes config set -m ~/mail-filter max_fpr 0.0005", "Set the largest false-alarm rate."),),
+    arguments={"NAME": "The name of a setting, as listed by `surebayes config show`.", "VALUE": "Its new value."},
+    examples=(
+        ("surebayes config set -m ~/mail-filter max_fpr 0.0005", "Set the highest acceptable false-alarm rate."),
+    ),
 )
 @model_option(required=False)
 @click.argument("name")
@@ -90,7 +92,7 @@ def set_(ctx: click.Context, model: str | None, name: str, value: str) -> None:
 
 @config.command(
     settings=False,
-    arguments={"NAME": "A setting; `surebayes config show` lists them."},
+    arguments={"NAME": "The name of a setting, as listed by `surebayes config show`."},
     examples=(("surebayes config unset -m ~/mail-filter max_fpr", "Restore the default."),),
 )
 @model_option(required=False)

@@ -41,22 +41,25 @@ _AT = "From demo@example.org Thu Jan  1 00:00:00 2026\n"
     help="The working folder. Default: a new temporary one.",
 )
 @click.option(
-    "--mails", type=click.IntRange(min=600), metavar="N", help="Messages to use. Default: all, or 5,000 synthetic ones."
+    "--mails",
+    type=click.IntRange(min=600),
+    metavar="N",
+    help="Number of messages to use. Default: all, or 5,000 synthetic ones.",
 )
-@click.option("--serve", is_flag=True, help="Serve a month of synthetic mail, and open the page in a browser.")
+@click.option("--serve", is_flag=True, help="Serve a month of synthetic mail, and open the web page in a browser.")
 @click.option(
-    "--http", default=_ADDRESS, show_default=True, metavar="ADDR", help="With --serve: the address of the page."
+    "--http", default=_ADDRESS, metavar="ADDR", help=f"With --serve: the address of the web page. Default: {_ADDRESS}."
 )
 @setting("data")
 @click.pass_context
 def demo(ctx: click.Context, /, out: str | None, mails: int | None, serve: bool, http: str, data: str | None) -> None:
     """Try training, calibration, verdicts and explanations in under a minute.
 
-    Prints each command before it runs. Uses the SpamAssassin corpus if it is in the folder of corpora, else synthetic
-    mail: the first two thirds train the filter, the last third is judged.
+    Prints each command before it runs. Uses the SpamAssassin corpus if it is installed, and synthetic mail otherwise.
+    Trains the filter on the first two thirds of the messages, and judges the last third.
 
-    With --serve, a filter is filled with a month of synthetic mail, its verdicts and corrections, and served until
-    Ctrl-C, by default for local connections only.
+    With --serve, creates a filter with a month of synthetic mail, verdicts and corrections, and serves it until you
+    press Ctrl-C. By default, only local connections are accepted.
     """
     if serve:
         ctx.exit(_served(Path(out or tempfile.mkdtemp(prefix="surebayes-demo-")), http))

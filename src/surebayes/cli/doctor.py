@@ -34,37 +34,38 @@ class Finding(NamedTuple):
     sections={"Addresses for --mail": ("http", "spamd", "milter")},
     examples=(
         ("surebayes doctor", "Check the installation."),
-        ("surebayes doctor -m ~/mail-filter", "Check a filter too: files, lessons, class balance, certificate."),
+        ("surebayes doctor -m ~/mail-filter",
+         "Also check a filter: its files, lessons, class balance and certificate."),
         ("surebayes doctor -m ~/mail-filter --recount",
-         "Recount every lesson, and compare with the model."),
+         "Recount every lesson, and compare the counts with the model."),
         ("surebayes doctor -m ~/mail-filter --compact",
          "Compact the files before checking, to free disk space."),
         ("surebayes doctor -m ~/mail-filter --mail --spamd 127.0.0.1:783",
-         "Send a test message through a running server: judge, teach, judge again, forget."),
-        ("surebayes doctor -m /srv/site --all --users /srv/users", "Check the layers of all people too."),
+         "Test a running server with a message: judge it, teach it, judge it again, and forget it."),
+        ("surebayes doctor -m /srv/site --all --users /srv/users", "Also check everyone's personal layers."),
     ),
 )  # fmt: skip
 @model_option(required=False)
 @click.option("--recount", is_flag=True, help=(
-    "Recount all lessons of the journal, and compare the counts with the model. Takes as long as training."
+    "Recount all lessons in the journal, and compare the counts with the model. Takes as long as training."
 ))  # fmt: skip
 @click.option("--compact", is_flag=True, help=(
-    "Compact the files before checking: merge the tables into one file, and rewrite the journal without gaps."
+    "Before checking, merge the model's tables into one file, and rewrite the journal to reclaim unused space."
 ))  # fmt: skip
 @click.option("--repair", is_flag=True, help=(
-    "Repair problems that don't need a backup: old journal rows with numpy labels, world-readable files, stale "
-    "temporary files. Lessons are unchanged."
+    "Repair problems that don't require restoring a backup: journal rows with NumPy labels from old releases, "
+    "world-readable files and leftover temporary files. Lessons are not changed."
 ))  # fmt: skip
 @click.option("--mail", is_flag=True, help=(
     "Send a test message to a running `surebayes serve`, teach it, check that the verdict changes, and forget it. "
     "Set SUREBAYES_TOKEN to the token for HTTP."
 ))  # fmt: skip
 @click.option("--all", "everybody", is_flag=True, help=(
-    "Check the layers of all people too (--users DIR, or as in the settings of the filter), and report those with "
-    "problems."
+    "Also check everyone's personal layers (in --users DIR, or the folder given in the filter's settings), and report "
+    "those with problems."
 ))  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help=(
-    "Processes that check layers. Default: one per core."
+    "Number of processes for checking layers. Default: one per core."
 ))  # fmt: skip
 @setting("http")
 @setting("spamd")
@@ -77,8 +78,8 @@ def doctor(
 ) -> None:  # fmt: skip
     """Check the installation and a filter for problems.
 
-    Checks kernel and extras, settings, every checksum of the filter, recent lessons, class balance and certificate.
-    Exits with 1 if there is a problem.
+    Checks the compiled kernel, optional dependencies, settings, all of the filter's checksums, recent lessons, class
+    balance and the certificate. Exits with status 1 if there is a problem.
     """
     if mail and model is None:
         raise click.UsageError(

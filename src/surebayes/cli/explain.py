@@ -37,7 +37,7 @@ _LETTERS = 1200  # characters of the text to print; views may read up to 3,000 b
     ),
 )
 @model_option()
-@setting("top", about="Terms to show.")
+@setting("top", about="Number of terms to show.")
 @_inputs.table_options
 @click.option("--row", "rows", type=click.IntRange(min=1), multiple=True, metavar="N", help=(
     "Explain only this row of a table, counted from 1; may be repeated."
@@ -49,9 +49,9 @@ def explain(
 ) -> None:
     """Explain the verdict on a document.
 
-    Shows each view's share of the score, the strongest terms and passages, the text with strong passages highlighted,
-    the threshold, and the number of corrections that would reverse the verdict. Explains every message of a mailbox and
-    every row of a table, unless --row selects some.
+    Shows each view's contribution to the score, the strongest terms and passages, the text with those passages
+    highlighted, the threshold, and the number of corrections that would reverse the verdict. Explains every message of
+    a mailbox and every row of a table, unless --row selects some.
     """
     from surebayes.filter.filter import Filter
     from surebayes.filter.model import NO_TERMS

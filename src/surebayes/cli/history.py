@@ -23,11 +23,11 @@ from surebayes.cli.shared.command import Command, model_option, setting
     ),
 )
 @model_option()
-@click.option("--versions", is_flag=True, help="Show only trainings, calibrations and other versions.")
+@click.option("--versions", is_flag=True, help="Show only versions, such as training runs and calibrations.")
 @click.option(
     "--document", type=click.Path(readable=False), metavar="PATH", help="Show only this document; - for stdin."
 )
-@click.option("--alarms", is_flag=True, help="Show the entries of its alarm budgets: debt, lift and alarms left.")
+@click.option("--alarms", is_flag=True, help="Show alarm-budget entries, with debt, lift and remaining alarms.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=50, metavar="N", help="The maximum number of rows. Default: 50."
 )
@@ -113,7 +113,7 @@ def _start(row: Mapping[str, Any]) -> tuple[str, str]:
 @_show.output_options
 @click.argument("version", type=click.IntRange(min=0))
 def rollback(model: str, version: int, who: str | None, renew: bool, as_json: bool | None) -> None:
-    """Return a filter to an earlier version; `history` lists them.
+    """Return a filter to an earlier version; `history` lists the versions.
 
     A rollback is a new entry in the history, and can itself be rolled back.
     """

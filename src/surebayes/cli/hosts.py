@@ -12,7 +12,8 @@ from surebayes.cli.shared.command import Command, model_option, setting
 if TYPE_CHECKING:
     from surebayes.filter.host_layers import Synced
 
-_URL = "postgresql://USER@HOST/DATABASE, with the password in ~/.pgpass"
+_URL = "postgresql://USER@HOST/DATABASE"
+_PASSWORD = "Keep the password in ~/.pgpass."
 
 
 @click.command(
@@ -20,14 +21,16 @@ _URL = "postgresql://USER@HOST/DATABASE, with the password in ~/.pgpass"
     first=("model", "journal", "print_roles"),
     examples=(
         ("surebayes migrate -m ~/mail-filter --journal postgresql://mail@db/filters",
-         "Move a filter's journal into a database, for other hosts to join."),
-        ("surebayes migrate -m ~/mail-filter --journal sqlite", "Move back to a journal in the folder."),
-        ("surebayes migrate --print-roles | psql filters", "Create roles with minimum rights."),
+         "Move a filter's journal into a database that other hosts can join."),
+        ("surebayes migrate -m ~/mail-filter --journal sqlite", "Move the journal back into the filter's folder."),
+        ("surebayes migrate --print-roles | psql filters", "Create roles with minimal privileges."),
     ),
 )  # fmt: skip
 @model_option(required=False, persons=False)
-@click.option("--journal", metavar="URL", help=f"The database: {_URL}. Or `sqlite`: a journal in the folder.")
-@setting("users", about="Also move the personal layers in this folder.")
+@click.option("--journal", metavar="URL", help=(
+    f"The database, as {_URL}, or `sqlite` for a journal in the folder. {_PASSWORD}"
+))  # fmt: skip
+@setting("users", about="Also move the journals of the personal layers in this folder.")
 @click.option(
     "--print-roles", is_flag=True, help="Print SQL for two roles: one may append and read, the other may also erase."
 )
@@ -37,9 +40,9 @@ def migrate(
 ) -> None:  # fmt: skip
     """Move a filter's journal into PostgreSQL, or back into its folder.
 
-    With --users, also moves the journals of all personal layers. Other hosts can then `join` the journal, and lessons
-    reach all hosts. The folder keeps a copy of the journal, so that judging needs no database. After an interruption,
-    run the same command again. The command also changes the database URL, for example to another role.
+    --users includes the journals of personal layers. Other hosts can then `join` the journal, and every lesson reaches
+    all hosts. The folder keeps a copy of the journal, so judging does not need the database. If the command is
+    interrupted, run it again. It can also change the database URL, for example to switch roles.
     """
     if print_roles:
         from surebayes.filter.shared.schema import ROLES
@@ -117,19 +120,22 @@ def _fail(layers: Synced | None) -> None:
     ),
 )  # fmt: skip
 @model_option(persons=False, about="The new filter's folder.")
-@click.option("--journal", metavar="URL", required=True, help=f"The database: {_URL}.")
+@click.option("--journal", metavar="URL", required=True, help=f"The database, as {_URL}. {_PASSWORD}")
 @click.option(
     "--name", metavar="NAME", help="The journal's name, or a prefix of it, if the database has several journals."
 )
-@setting("users", about="Also copy every personal layer into this folder; otherwise each is copied when it is used.")
+@setting(
+    "users",
+    about="Also copy every personal layer into this folder now; otherwise, each is copied when it is first used.",
+)
 @setting("group")
 @_show.output_options
 def join(
     model: str, journal: str, name: str | None, users: str | None, group: str | None, as_json: bool | None
 ) -> None:  # fmt: skip
-    """Join a filter with a shared journal: create its folder on this host.
+    """Join a shared journal: create a folder for its filter on this host.
 
-    After an interruption while layers are copied, `surebayes sync -m DIR --users DIR` copies the rest.
+    If copying the layers is interrupted, run `surebayes sync -m DIR --users DIR` to copy the rest.
     """
     from surebayes.filter import hosts
     from surebayes.persist.folder import share
@@ -150,16 +156,16 @@ def join(
 @click.command(
     cls=Command,
     first=("model",),
-    examples=(("surebayes sync -m ~/mail-filter", "Fetch the lessons now."),),
+    examples=(("surebayes sync -m ~/mail-filter", "Fetch new lessons now."),),
 )
 @model_option(persons=False)
-@setting("users", about="Also copy and follow every personal layer in this folder.")
+@setting("users", about="Also fetch all personal layers into this folder, and keep them up to date.")
 @_show.output_options
 def sync(model: str, users: str | None, as_json: bool | None) -> None:
     """Fetch lessons from other hosts, so that `filter` and `classify` use them.
 
-    A running server does this automatically. On a host without a server, run `sync` every minute. After many lessons it
-    also stores a snapshot of the model in the database, for new hosts.
+    A running server does this automatically. On a host without a server, run `sync` every minute. After many lessons,
+    it also stores a snapshot of the model in the database for new hosts.
     """
     from surebayes.filter import hosts
     from surebayes.filter.filter import Filter

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
         ("surebayes classify -m ~/mail-filter ~/Maildir | jq -r 'select(.label == \"spam\") | .path'",
          "Pipe JSON lines to another program."),
         ("surebayes classify -m ~/mail-filter --jobs 4 archive.mbox.gz > verdicts.jsonl", "Use four processes."),
-        ("surebayes classify -m ~/mail-filter --exit-code - < mail", "Exit with 1 if the message is spam."),
+        ("surebayes classify -m ~/mail-filter --exit-code - < mail", "Exit with status 1 if the message is spam."),
         ("surebayes classify -m topics --csv news.csv --keep id --out verdicts.csv",
-         "Write verdicts into a table, with the column `id` of each row."),
+         "Write the verdicts to a table, and copy the `id` column into it."),
     ),
 )  # fmt: skip
 @model_option()
 @_inputs.table_options
-@click.option("--exit-code", is_flag=True, help="Exit with 1 if any document is positive or unsure.")
-@setting("jobs", about="Number of processes; output keeps input order.")
+@click.option("--exit-code", is_flag=True, help="Exit with status 1 if any document is positive or unsure.")
+@setting("jobs", about="Number of processes; the output is always in input order.")
 @click.option(
     "--keep",
     multiple=True,
@@ -56,9 +56,9 @@ def classify(
     ctx: click.Context, /, model: str, exit_code: bool, jobs: int, paths: tuple[str, ...], as_json: bool | None,
     keep: tuple[str, ...], out: str | None, **options: Any,
 ) -> None:  # fmt: skip
-    """Judge documents, one line each: label, score, threshold, probability and path.
+    """Judge documents; print the label, score, threshold, probability and path of each on one line.
 
-    In JSON, verdicts on rows of a table also have its `file` and the number of the `row`, counted from 1.
+    In JSON, the verdict on a table row also includes the table's `file` and the `row` number, counted from 1.
     """
     from surebayes.filter.bulk_judging import judging
     from surebayes.filter.model import NO_TERMS, WithoutTerms
@@ -203,22 +203,22 @@ class _Lines:
     examples=(
         ("surebayes filter -m ~/mail-filter < mail > judged", "Add X-Surebayes-* header fields to a message."),
         ("surebayes filter -m ~/mail-filter --x-spam --exit-code < mail > judged",
-         "For mail servers that check X-Spam-Flag or the exit code."),
+         "Set X-Spam-Flag and the exit code for mail servers that check them."),
     ),
 )  # fmt: skip
 @model_option()
 @option(EXIT_CODE)
 @setting(
     "x_spam",
-    about="Also write X-Spam-Flag, X-Spam-Score and X-Spam-Status, and remove existing X-Spam-* fields.",
+    about="Also write X-Spam-Flag, X-Spam-Score and X-Spam-Status, after removing any existing X-Spam-* fields.",
     default=None,
 )
 def filter_mail(model: str, exit_code: bool, x_spam: bool | None) -> None:
-    """Judge one message from standard input, and write it to standard output with the verdict in its header.
+    """Judge a message read from standard input, and write it to standard output with the verdict added to its header.
 
-    The body is unchanged. If the message can't be judged, it is passed on without a verdict, with an X-Surebayes-Error
-    field and a line on stderr; the exit code is 0, or 75 with --exit-code. If the message can't be read or written
-    completely, the exit code is 75.
+    The body is unchanged. If the message can't be judged, it is passed through without a verdict, an X-Surebayes-Error
+    field is added, and the error is reported on stderr. The exit code is then 0, or 75 with --exit-code. If the message
+    can't be read or written completely, the exit code is 75.
     """
     from surebayes.filter.quick import filter_mail as one_shot
 

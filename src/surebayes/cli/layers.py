@@ -37,9 +37,9 @@ def _folder(flag: str, about: str) -> Callable[[Any], Any]:
 def merge(model: str, group: str | None, sources: tuple[str, ...], as_json: bool | None) -> None:
     """Merge two or more filters into a new one.
 
-    The order does not matter, and the merged filters remain unchanged. A document that several filters learnt counts
-    once; if their labels differ, the latest lesson counts. The expert weights are fitted again; run `calibrate` again
-    for a promise.
+    The order does not matter, and the merged filters remain unchanged. A document that several filters have learnt
+    counts once; if their labels differ, the latest lesson counts. The expert weights are refitted. Run `calibrate` to
+    give the new filter a promise.
     """
     from surebayes.filter.filter import Filter
 
@@ -128,7 +128,7 @@ def promote(
     """Copy lessons into another filter, such as the base of a layer.
 
     Documents are recognised by their content; unknown documents are skipped. The lessons also stay in this filter. The
-    target filter's history records their author and time; one `rollback` undoes them.
+    target filter's history records their author and time, and a single `rollback` undoes them all.
     """
     from surebayes.filter.filter import Filter
 

@@ -29,22 +29,22 @@ if TYPE_CHECKING:
     sections={"Measures": ("confidence", "plots")},
     examples=(
         ("surebayes evaluate -m ~/mail-filter --ham new-ham.mbox --spam new-spam.mbox",
-         "Measure on documents that it has not learnt."),
-        ("surebayes evaluate -m ~/mail-filter --ham ham/ --spam spam/ --plot roc.png", "Draw the ROC curve too."),
+         "Measure the filter on documents that it has not learnt."),
+        ("surebayes evaluate -m ~/mail-filter --ham ham/ --spam spam/ --plot roc.png", "Also plot the ROC curve."),
     ),
 )  # fmt: skip
 @model_option()
 @_inputs.class_options
 @setting("confidence", about="The confidence of the intervals.")
 @click.option("--plot", "plots", type=click.Path(readable=False, dir_okay=False), multiple=True, help=(
-    "Draw the ROC curve up to 10% false alarms into a PNG, SVG or PDF file (needs the extra `plots`); may be "
+    "Plot the ROC curve, up to 10% false alarms, to a PNG, SVG or PDF file (requires the `plots` extra); may be "
     "repeated."
 ))  # fmt: skip
 @_show.output_options
 def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: bool | None, **options: Any) -> None:
     """Measure a filter on labelled documents that it has not learnt.
 
-    Prints the false-alarm rate, recall and other measures with their intervals, and the ROC curve.
+    Prints the false-alarm rate, recall and other measures with confidence intervals, and the ROC curve.
     """
     from surebayes.filter import evaluation
     from surebayes.filter.filter import Filter
@@ -137,21 +137,27 @@ def _print_evaluation(measured: Evaluation, plots: Sequence[str], mark: float | 
         ("surebayes calibrate -m ~/mail-filter --budget 0.001 --burst 5",
          "Allow 5 false alarms, and 1 more per 1,000 good messages."),
         ("surebayes calibrate -m ~/mail-filter --max-fpr 0.001 --anytime --ham more-ham/",
-         "Repeat with more documents until the threshold is low enough: the promise holds each time."),
+         "Recalibrate with more documents until the threshold is low enough; the promise holds every time."),
         ("surebayes calibrate -m desk --min-precision 0.99",
-         "Choose a threshold per class; a message above none is unsure."),
+         "Choose a threshold for each class; a message that exceeds none of them is unsure."),
     ),
 )  # fmt: skip
 @model_option()
 @_inputs.class_options
 @setting("max_fpr")
-@setting("confidence", about="The confidence that the promise holds.")
+@setting("confidence", about="The confidence with which the promise holds.")
 @setting("min_precision")
-@setting("budget", about="Start an alarm budget: at most BURST + RATE n false alarms in any n known good documents.")
+@setting(
+    "budget",
+    about=(
+        "Start an alarm budget: at most BURST + RATE x n false alarms among any n consecutive documents known to be "
+        "good."
+    ),
+)
 @setting("burst")
 @setting("presume_good_after")
 @click.option("--positive", metavar="NAME", help=(
-    "The class to limit false alarms of, if there are more than two. Default: each class."
+    "With more than two classes, the class whose false alarms are limited. Default: every class."
 ))  # fmt: skip
 @mislabelled_option
 @anytime_option
@@ -167,16 +173,16 @@ def calibrate(
     as_json: bool | None,
     **options: Any,
 ) -> None:
-    """Choose the threshold that keeps a promise on false alarms.
+    """Choose a threshold that keeps false alarms within a promised limit.
 
-    Uses documents that were never learnt: the reserve of `train`, and documents given here, which are reserved from
-    now on. The certificate is stored with the filter. Lessons make it stale; after enough of them it is renewed.
-    Without options for a promise, the existing one is renewed at once.
+    Uses documents that the filter has never learnt: those set aside by `train`, and any given here, which are set
+    aside from then on. The certificate is stored with the filter. New lessons make it stale, and after enough of them
+    it is renewed. Without any promise options, the existing promise is renewed immediately.
 
-    --budget starts an alarm budget, a promise without assumptions about future mail: the filter remembers its verdicts,
-    counts false alarms as they become known, raises its threshold with each, and stops flagging mail before the budget
-    is exceeded. Report false alarms with `surebayes rescue`; mail without a complaint for --presume-good-after days
-    counts as good. `surebayes config unset -m DIR budget` ends the budget.
+    --budget starts an alarm budget, a second kind of promise that holds whatever mail arrives. The filter remembers its
+    verdicts, counts false alarms as they become known, raises its threshold after each one, and stops flagging mail
+    before the budget is exceeded. Report false alarms with `surebayes rescue`; mail without a complaint for
+    --presume-good-after days counts as good. `surebayes config unset -m DIR budget` ends the budget.
     """
     from surebayes.filter.filter import Filter
 
@@ -249,20 +255,24 @@ def _labelled(
     first=("model", "weights", "renew"),
     examples=(
         ("surebayes tune -m ~/mail-filter", "Weight each expert by its reliability on held-out messages."),
-        ("surebayes tune -m ~/mail-filter --weights stack", "Weight experts by a logistic model over their opinions."),
+        (
+            "surebayes tune -m ~/mail-filter --weights stack",
+            "Weight the experts with a logistic regression on their opinions.",
+        ),
     ),
 )
 @model_option()
 @setting(
-    "weights", about="The method to weight experts; auto is reliability for mail and stack for text. Default: auto."
+    "weights",
+    about="The method for weighting the experts; auto means reliability for mail and stack for text. Default: auto.",
 )
 @setting("renew")
 @_show.output_options
 def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
-    """Fit the weights of a filter's experts again, on the documents it has learnt.
+    """Refit the weights of a filter's experts on the documents it has learnt.
 
-    Judges each third of the documents with a model of the remaining two thirds; a text filter judges at most 20,000
-    texts per third. The second stages of a text filter are fitted again too, and the certificate is renewed.
+    Judges each third of the documents with a model trained on the other two thirds; a text filter judges at most 20,000
+    texts per third. A text filter's second stages are refitted too, and the certificate is renewed.
     """
     from surebayes.filter.filter import Filter
 
@@ -286,12 +296,12 @@ def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
     cls=Command,
     arguments={"INDEX": "`full/index` of a TREC corpus, or the folder of the corpus."},
     examples=(
-        ("surebayes trec trec07p/full/index", "Learn after each message, from an empty filter."),
+        ("surebayes trec trec07p/full/index", "Start with an empty filter, and learn after each message."),
         ("surebayes trec trec07p/full/index --feedback delayed --delay 1000", "Reveal labels late, in batches."),
         ("surebayes trec index --feedback partial --share 0.1 --results out.txt", "Reveal one label in ten."),
     ),
 )
-@setting("feedback", about="The labels to reveal: all at once, all with a delay, or a share of them.")
+@setting("feedback", about="When labels are revealed: immediately, after a delay, or for only a share of the messages.")
 @setting("delay")
 @setting("share")
 @setting("seed")
@@ -306,7 +316,7 @@ def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
 @_show.output_options
 @click.argument("index", metavar="INDEX", type=click.Path(readable=False))
 def trec(index: str, limit: int | None, results: str | None, as_json: bool | None, **options: Any) -> None:
-    """Run the evaluation of the TREC spam track: judge each message before its label is revealed.
+    """Run the TREC spam track evaluation: judge each message before its label is revealed.
 
     INDEX has lines such as `spam ../data/000/000`, in chronological order.
     """

@@ -34,8 +34,8 @@ def mislabelled_option(function: Any) -> Any:
     """Add ``--mislabelled A,M``."""
     return click.option(
         "--mislabelled", type=_MislabelledCounts(), default=(0, 0), metavar="A,M", help=(
-            "Allow for wrong labels: at most A documents labelled negative are positive, and at most M negatives are "
-            "missing. Default: 0,0."
+            "Allow for wrong labels: at most A documents labelled negative are really positive, and at most M "
+            "negatives are missing because they were labelled positive. Default: 0,0."
         )
     )(function)  # fmt: skip
 
@@ -43,7 +43,7 @@ def mislabelled_option(function: Any) -> Any:
 def anytime_option(function: Any) -> Any:
     """Add ``--anytime``."""
     return click.option("--anytime", is_flag=True, help=(
-        "Keep the promise valid however often you recalibrate with more documents. Needs about a quarter more "
+        "Keep the promise valid no matter how often you recalibrate with more documents. Requires about a quarter more "
         "documents."
     ))(function)  # fmt: skip
 
@@ -55,7 +55,7 @@ def anytime_option(function: Any) -> Any:
     arguments={"FILE": "A table: CSV, TSV, JSON lines or Parquet, with a score and a correct label in each row."},
     examples=(
         ("surebayes certify scores.csv --score spam_score --label is_spam --max-fpr 0.001",
-         "Find the threshold for at most 0.1% false alarms, with confidence 95%."),
+         "Find the threshold for at most 0.1% false alarms, with 95% confidence."),
         ("surebayes certify scores.jsonl --positive fraud --mislabelled 3,2",
          "Allow for 3 positives labelled negative, and 2 missing negatives."),
     ),
@@ -69,7 +69,7 @@ def anytime_option(function: Any) -> Any:
     "are two labels."
 ))  # fmt: skip
 @setting("max_fpr")
-@setting("confidence", about="The confidence that the promise holds.")
+@setting("confidence", about="The confidence with which the promise holds.")
 @mislabelled_option
 @anytime_option
 @setting("encoding")
@@ -78,8 +78,8 @@ def anytime_option(function: Any) -> Any:
     "Whether the first line of a CSV file names its columns; if not, --score and --label take column numbers."
 ))  # fmt: skip
 @click.option("--group", metavar="COL", help=(
-    "The column of groups that count as one document each: copies, a thread, a sender. Default: equal scores with more "
-    "than seven digits are copies."
+    "The column that assigns rows to groups, such as copies, threads or senders; each group counts as one document. "
+    "Default: rows with equal scores of more than seven digits count as copies."
 ))  # fmt: skip
 @click.option("--skip-bad", is_flag=True, help="Skip rows without a finite score or a label, and report how many.")
 @_show.output_options

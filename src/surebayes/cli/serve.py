@@ -54,22 +54,25 @@ def _settings(*names: str) -> Callable[[Any], Any]:
         ),
         (
             "surebayes serve -m ~/mail-filter --milter unix:/run/surebayes/milter.sock",
-            "Serve a milter for Postfix or sendmail.",
+            "Serve Postfix or sendmail as a milter.",
         ),
         (
             "surebayes serve -m ~/mail-filter --http 0.0.0.0:8025 --tokens tokens.txt --tls-certificate server.pem",
-            "Serve other machines, with tokens over TLS.",
+            "Serve other machines over TLS, with token authentication.",
         ),
         (
             "surebayes serve -m ~/mail-filter --spamd unix:/run/spamd.sock,0.0.0.0:783 --allow 192.0.2.0/24",
-            "Serve SPAMD on a unix socket, and on a port for the machines of a network.",
+            "Serve SPAMD on a Unix socket, and on a port open to one network.",
         ),
         (
             "surebayes serve -m /srv/site --users /srv/users --spamd 127.0.0.1:783",
-            "Serve a site with personal layers.",
+            "Serve a shared filter with a personal layer for each user.",
         ),
         ("surebayes serve -m ~/mail-filter --spamd 127.0.0.1:783 --shadow", "Only judge and log mail; change nothing."),
-        ("surebayes serve -m ~/mail-filter --ship /mnt/standby --ship-sync", "Ship each lesson to a standby."),
+        (
+            "surebayes serve -m ~/mail-filter --ship /mnt/standby --ship-sync",
+            "Ship each lesson to a standby copy before acknowledging it.",
+        ),
     ),
 )
 @model_option(persons=False)
@@ -79,11 +82,11 @@ def serve(
     ctx: click.Context, /, model: str, users: str | None, http: str | None, spamd: str | None, milter: str | None,
     ship: str | None, ship_sync: bool, **rest: Any,
 ) -> None:  # fmt: skip
-    """Run a server for HTTP (with a web page), SPAMD and milter.
+    """Run a server for HTTP (including a web interface), SPAMD and milter.
 
-    ADDR is host:port or unix:PATH; separate several with commas. Without addresses, serves HTTP on 127.0.0.1:8025. The
-    server runs until SIGTERM or Ctrl-C, then completes pending requests and saves its lessons. It logs JSON lines to
-    stderr. Needs `pip install 'surebayes[server]'`.
+    ADDR is host:port or unix:PATH; separate multiple addresses with commas. By default, the server listens for HTTP on
+    127.0.0.1:8025. The server runs until SIGTERM or Ctrl-C, then completes pending requests and saves its lessons. It
+    logs JSON lines to stderr. Requires `pip install 'surebayes[server]'`.
     """
     check_installed()
     from surebayes.server.address import addresses

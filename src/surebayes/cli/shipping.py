@@ -17,23 +17,31 @@ from surebayes.cli.shared.command import Command, model_option, setting
     cls=Command,
     first=("model", "to", "sync", "stop"),
     examples=(
-        ("surebayes ship -m ~/mail-filter --to /mnt/standby", "Begin to ship the journal to a folder."),
-        ("surebayes ship -m ~/mail-filter --to /mnt/standby --sync", "Acknowledge a lesson only when it is there."),
-        ("surebayes ship -m ~/mail-filter", "Ship new lessons now, as from cron without a server."),
-        ("surebayes ship -m ~/mail-filter --stop", "End shipping."),
+        ("surebayes ship -m ~/mail-filter --to /mnt/standby", "Start shipping the journal to a folder."),
+        ("surebayes ship -m ~/mail-filter --to /mnt/standby --sync",
+         "Acknowledge lessons only after they have been written to the folder."),
+        ("surebayes ship -m ~/mail-filter", "Ship new lessons now, for example from cron on a host without a server."),
+        ("surebayes ship -m ~/mail-filter --stop", "Stop shipping."),
     ),
 )  # fmt: skip
 @model_option(persons=False)
-@click.option("--to", type=click.Path(file_okay=False), metavar="FOLDER", help="The folder, such as a mounted bucket.")
 @click.option(
-    "--sync/--no-sync", default=None, help="Whether a lesson is acknowledged only when it is there. Default: no."
+    "--to",
+    type=click.Path(file_okay=False),
+    metavar="FOLDER",
+    help="The folder to ship to, such as a mounted bucket.",
 )
-@click.option("--stop", is_flag=True, help="End shipping; the files stay.")
+@click.option(
+    "--sync/--no-sync",
+    default=None,
+    help="Acknowledge a lesson only after it has been written to the folder. Default: no.",
+)
+@click.option("--stop", is_flag=True, help="Stop shipping; files already shipped are kept.")
 @_show.output_options
 def ship(model: str, to: str | None, sync: bool | None, stop: bool, as_json: bool | None) -> None:
-    """Ship a filter's journal to a folder, for copies that `follow` it.
+    """Ship a filter's journal to a folder that copies can `follow`.
 
-    A running server ships new lessons every second. Without one, run `ship` every minute, or use --sync.
+    A running server ships new lessons every second. Without a server, run `ship` every minute, or use --sync.
     """
     from surebayes.filter import shipping
     from surebayes.filter.filter import Filter
@@ -42,9 +50,10 @@ def ship(model: str, to: str | None, sync: bool | None, stop: bool, as_json: boo
     before = read_ships(model)
     if stop:
         if to is not None or sync is not None:
-            raise click.UsageError("--stop excludes --to and --sync.")
+            raise click.UsageError("--stop can't be combined with --to or --sync.")
         shipping.end(model)
-        _show.say(f"{model} is shipped no more. The files stay in {_show.visible(before.to if before else '')}.")
+        kept_in = _show.visible(before.to if before else "")
+        _show.say(f"{model} is no longer shipped. The files already shipped are kept in {kept_in}.")
         return
     with _show.progress("shipping"):
         if to is not None or (sync is not None and before is not None and sync != before.sync):
@@ -65,17 +74,28 @@ def ship(model: str, to: str | None, sync: bool | None, stop: bool, as_json: boo
 @click.command(
     cls=Command,
     first=("model", "once", "promote", "as_is", "group"),
-    arguments={"SOURCE": "The folder of a shipped journal, or its URL."},
+    arguments={"SOURCE": "The folder or URL of a shipped journal."},
     examples=(
         ("surebayes follow /mnt/standby -m ~/copy", "Create a copy, and keep it up to date."),
-        ("surebayes follow https://files.example.org/filter -m ~/copy --once", "Take what is new, and end."),
-        ("surebayes follow -m ~/copy --promote", "Make the copy a filter that learns, after the source has failed."),
+        ("surebayes follow https://files.example.org/filter -m ~/copy --once", "Fetch new lessons once, then exit."),
+        ("surebayes follow -m ~/copy --promote", "Promote the copy after its source has failed."),
     ),
 )  # fmt: skip
 @model_option(persons=False, about="The copy's folder.")
-@click.option("--once", is_flag=True, help="Take what is new, and end.")
-@click.option("--promote", is_flag=True, help="Make the copy a separate filter that learns, and fence its source.")
-@click.option("--as-is", is_flag=True, help="Promote with the present rows if the source can't be reached or fenced.")
+@click.option("--once", is_flag=True, help="Fetch new lessons once, then exit.")
+@click.option(
+    "--promote",
+    is_flag=True,
+    help="Turn the copy into an independent filter that can learn, and prevent its source from shipping any further.",
+)
+@click.option(
+    "--as-is",
+    is_flag=True,
+    help=(
+        "With --promote: use the rows that the copy already has, if the shipped folder can't be reached or the source "
+        "can't be stopped."
+    ),
+)
 @setting("group")
 @_show.output_options
 @click.argument("source", required=False)
@@ -84,8 +104,8 @@ def follow(
 ) -> None:
     """Keep a read-only copy of a shipped filter up to date.
 
-    The first call creates the copy from SOURCE; later ones need no SOURCE. The copy judges (`filter`, `classify`,
-    `serve`), and follows under `serve`, too. Runs until SIGTERM or Ctrl-C.
+    The first run creates the copy from SOURCE; later runs don't need SOURCE. The copy can be used with `filter`,
+    `classify` and `serve`; `serve` also keeps it up to date. Runs until SIGTERM or Ctrl-C.
     """
     import os
 
@@ -122,9 +142,11 @@ def _promote(model: str, as_is: bool, as_json: bool | None) -> None:
     if _show.wants_json(as_json):
         _show.print_json(done)
         return
-    _show.say(f"{model} is a separate filter now: {done['rows']:,} rows.")
+    _show.say(f"{model} is an independent filter now: {done['rows']:,} rows.")
     if not done["fenced"]:
-        _show.note("Its source could not be fenced: make sure that it is stopped, and stays so.")
+        _show.note(
+            "Its source could not be prevented from shipping. Stop it, and make sure that it does not start again."
+        )
     _show.note(f"Ship it again: surebayes serve -m {model} --ship DIR")
 
 

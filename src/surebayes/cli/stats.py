@@ -16,21 +16,27 @@ from surebayes.cli.shared.command import Command, model_option, setting
     cls=Command,
     first=("model", "top", "views"),
     examples=(
-        ("surebayes stats -m ~/mail-filter", "Show the strongest terms of each view, with numbers of lessons."),
+        (
+            "surebayes stats -m ~/mail-filter",
+            "Show the most informative terms of each view, and how many lessons contain them.",
+        ),
         ("surebayes stats -m ~/mail-filter --view 'words and header' --top 50", "Show more terms of one view."),
-        ("surebayes stats -m /srv/users/ann", "Show the terms in one person's lessons, as --users and --user do."),
+        (
+            "surebayes stats -m /srv/users/ann",
+            "Show the terms in one person's lessons; same as --users /srv/users --user ann.",
+        ),
         ("surebayes stats -m ~/mail-filter --json > terms.jsonl", "Write the terms as JSON lines."),
     ),
 )
 @model_option()
-@setting("top", about="Terms to show per view.")
+@setting("top", about="Number of terms to show per view.")
 @click.option("--view", "views", multiple=True, metavar="NAME", help="Show only this view; may be repeated.")
 @_show.output_options
 def stats(model: str, top: int, views: tuple[str, ...], as_json: bool | None) -> None:
     """Show the most informative terms and header values.
 
-    Ranks terms by mutual information with the class, in bits. Counts the lessons again, from the content in the
-    journal; lessons without content don't count. For a layer, only the person's lessons count.
+    Ranks terms by mutual information with the class, in bits. Recounts the lessons from the content in the journal;
+    lessons without stored content are ignored. For a layer, only the person's lessons count.
     """
     from surebayes.errors import BadInput
     from surebayes.filter.filter import Filter

@@ -18,12 +18,15 @@ from surebayes.cli.shared.command import Command, model_option
     examples=(
         ("surebayes status -m ~/mail-filter", "Show the promise, the delivered rate, and the worst case."),
         ("surebayes status -m ~/mail-filter --json | jq .promise", "Print the promises as JSON."),
-        ("surebayes status -m ~/mail-filter --digest", "Compare two filters: equal digests mean equal lessons."),
+        (
+            "surebayes status -m ~/mail-filter --digest",
+            "Print the digest, to compare two filters: equal digests mean equal lessons.",
+        ),
     ),
 )
 @model_option()
 @click.option("--digest", is_flag=True, help=(
-    "Also compute the digest of all lessons from the journal, and print the public key of receipts."
+    "Also compute the digest of all lessons in the journal, and print the public key that verifies receipts."
 ))  # fmt: skip
 @_show.output_options
 def status(model: str, digest: bool, as_json: bool | None) -> None:

@@ -72,20 +72,22 @@ class _YesOrUrl(ParamType):
         ("surebayes train -m topics --reader text --csv news.csv --text body --label topic",
          "Train a text filter; the column `topic` holds the classes."),
         ("surebayes train -m desk --class other=in.mbox --class invoice=invoices/ --class order=orders/",
-         "Train three classes; the first is the negative class."),
-        ("surebayes train -m ~/mine --base /srv/site --ham ~/Maildir", "Train a personal layer on a shared filter."),
+         "Train a filter with three classes; the first is the negative class."),
+        ("surebayes train -m ~/mine --base /srv/site --ham ~/Maildir",
+         "Train a personal layer on top of a shared filter."),
         ("surebayes train -m ~/mail-filter --journal postgresql://mail@db/filters --ham ~/Maildir --spam ~/Junk",
-         "Train a filter whose journal other hosts share."),
+         "Train a filter whose journal can be shared with other hosts."),
     ),
 )  # fmt: skip
 @model_option()
 @_inputs.class_options
 @click.option("--positive", metavar="NAME", help=(
-    "The positive class. Promises limit its false alarms. Default: spam, 1, yes or similar, else the last of two "
-    "classes."
+    "The positive class. Promises limit its false alarms. Default: a class named spam, 1, yes or similar; otherwise, "
+    "the second of two classes."
 ))  # fmt: skip
 @click.option("--base", type=click.Path(readable=False, file_okay=False), metavar="DIR", help=(
-    "Make the new filter a layer on this base. It judges with the counts of both; its lessons have a higher weight."
+    "Make the new filter a layer on top of this base. A layer judges with the counts of both, and gives its own "
+    "lessons a higher weight."
 ))  # fmt: skip
 @setting("own_weight")
 @setting("group")
@@ -105,18 +107,18 @@ class _YesOrUrl(ParamType):
     metavar="[URL]",
     type=_YesOrUrl(),
     help=(
-        "Keep a journal of these documents, which `forget`, `tune` and `rebuild` need. With a URL, "
-        "postgresql://USER@HOST/DATABASE, store the new filter's journal in that database. "
-        "Default: in the filter's folder."
+        "Keep a journal of these documents, as `forget`, `tune` and `rebuild` require. With a URL "
+        "(postgresql://USER@HOST/DATABASE), a new filter's journal is stored in that database; otherwise, in the "
+        "filter's folder."
     ),
 )
-@click.option("--no-journal", is_flag=True, help="Keep no journal of these documents.")
+@click.option("--no-journal", is_flag=True, help="Do not journal these documents.")
 @click.option("--dask", metavar="SCHEDULER", help=(
-    "Read the documents on a Dask cluster: the address of its scheduler, such as tcp://head:8786."
+    "Read the documents on the Dask cluster with this scheduler address, such as tcp://head:8786."
 ))  # fmt: skip
 @click.option("--content/--no-content", "content", default=None, help=(
-    "Keep the text of the documents in the journal, or only hashed columns, which can't be read but take several "
-    "times the space. Default: the filter's setting; a new filter keeps the text."
+    "Keep the text of the documents in the journal, or only their hashed columns, which are unreadable but take up "
+    "several times as much space. Default: the filter's setting; a new filter keeps the text."
 ))  # fmt: skip
 @setting("renew")
 @_show.output_options
@@ -131,8 +133,9 @@ def train(
 ) -> None:
     """Train a filter on labelled documents.
 
-    Creates the filter, or teaches an existing one more. Each document is learnt only once, even if it is given again. A
-    share of the first class is set aside for `calibrate`; an existing certificate is renewed from it.
+    Creates a filter, or adds to an existing one. Each document is learnt only once, even if it is given repeatedly. A
+    share of the first class is set aside for `calibrate`. If the filter already has a certificate, it is renewed from
+    the documents set aside.
     """
     from surebayes.filter.filter import is_filter
     from surebayes.filter.new_folder import remove_unused
@@ -388,10 +391,13 @@ def _lesson_options(function: Any) -> Any:
     arguments=_inputs.PATH_ARGUMENT,
     examples=(
         ("surebayes learn -m ~/mail-filter --as spam - < mail", "Learn one message from standard input."),
-        ("surebayes learn -m ~/mail-filter --as ham ~/Maildir/.Archive wrong.mbox", "Learn a Maildir and a mailbox."),
+        (
+            "surebayes learn -m ~/mail-filter --as ham ~/Maildir/.Archive wrong.mbox",
+            "Learn all messages in a Maildir and a mailbox.",
+        ),
         (
             "surebayes learn -m /srv/site --users /srv/users --user ann --as ham - < mail",
-            "Learn in one person's layer.",
+            "Teach one person's layer.",
         ),
     ),
 )
@@ -407,9 +413,9 @@ def learn(
 ) -> None:  # fmt: skip
     """Teach a filter documents of one class.
 
-    Reports each document as learnt, already known, or moved from another class. A lesson is on disk when it is
-    reported; undo it with `forget` or `rollback`. Lessons make a certificate stale; it is renewed after 100 lessons,
-    or 1% of all documents if that is fewer.
+    Reports each document as learnt, already known, or moved from another class. By the time a lesson is reported, it is
+    on disk. Undo it with `forget` or `rollback`. New lessons make a certificate stale. It is renewed after 100 lessons,
+    or after 1% of all documents if that is fewer.
     """
     quota = {name: options.pop(name) for name in ("quota_lessons", "quota_bytes")}
     inputs = _inputs.take_inputs(options, labelled=False, paths=paths)
@@ -427,7 +433,7 @@ def learn(
     arguments=_inputs.PATH_ARGUMENT,
     examples=(
         ("surebayes forget -m ~/mail-filter - < mail", "Unlearn one message from standard input."),
-        ("surebayes forget -m ~/mail-filter wrong.mbox", "Unlearn all messages of a mailbox."),
+        ("surebayes forget -m ~/mail-filter wrong.mbox", "Unlearn all messages in a mailbox."),
     ),
 )
 @model_option()
@@ -437,8 +443,8 @@ def forget(
 ) -> None:
     """Unlearn documents, exactly as if they had never been learnt.
 
-    Unknown documents are reported and change nothing. Documents are recognised by their content, even if a mail server
-    has changed line ends and header fields.
+    Documents that the filter has not learnt are reported, and change nothing. Documents are recognised by their
+    content, even if a mail server has changed line endings or header fields.
     """
     inputs = _inputs.take_inputs(options, labelled=False, paths=paths)
     _lessons(model, renew, inputs, as_json, lambda pupil, document: pupil.forget(document.content, who), "forgetting")
@@ -450,7 +456,10 @@ def forget(
     arguments=_inputs.PATH_ARGUMENT,
     examples=(
         ("surebayes rescue -m ~/mail-filter - < mail", "Rescue one good message that was flagged as spam."),
-        ("surebayes rescue -m ~/mail-filter ~/Maildir/.Rescued", "Rescue everything that users moved to a folder."),
+        (
+            "surebayes rescue -m ~/mail-filter ~/Maildir/.Rescued",
+            "Rescue all messages that users have moved to a folder.",
+        ),
     ),
 )
 @model_option()
@@ -460,8 +469,8 @@ def rescue(
 ) -> None:
     """Correct false alarms: teach a filter the good documents that it flagged.
 
-    Works like `learn --as` with the negative class, and reports which documents were false alarms. An alarm budget
-    counts them.
+    Works like `learn --as` with the negative class, and also reports which documents were false alarms. These count
+    against an alarm budget, if the filter has one.
     """
     inputs = _inputs.take_inputs(options, labelled=False, paths=paths)
     alarms = 0

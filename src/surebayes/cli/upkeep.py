@@ -18,14 +18,15 @@ from surebayes.cli.shared.command import Command, model_option, person, setting,
     examples=(
         (
             "surebayes rebuild -m ~/mail-filter",
-            "Rebuild after damage, or after an upgrade that reads mail differently.",
+            "Rebuild after damage, or after upgrading to a release that parses mail differently.",
         ),
-        ("surebayes rebuild -m ~/mail-filter --views words", "Rebuild it as a words-only model."),
+        ("surebayes rebuild -m ~/mail-filter --views words", "Rebuild the filter as a words-only model."),
     ),
 )
 @model_option()
 @click.option("--views", type=click.Choice(["pool", "words"]), help=(
-    "Change the model, and fit its weights again. The new model can use only message parts that the current one stored."
+    "Change the model, and refit its weights. The new model can use only those parts of messages that the current one "
+    "has stored."
 ))  # fmt: skip
 @click.option(
     "--width", type=click.IntRange(2**10, 2**31 - 1), metavar="N", help="Change the number of hashed columns per view."
@@ -40,7 +41,8 @@ def rebuild(
 ) -> None:
     """Rebuild a filter from its journal.
 
-    Reads and counts every lesson again, with this release. The filter is replaced only after all lessons are counted.
+    Rereads and recounts every lesson with the installed release. The filter is replaced only after all lessons have
+    been counted.
     """
     from surebayes.filter.filter import Filter
 
@@ -80,10 +82,10 @@ def erase(
 ) -> None:  # fmt: skip
     """Erase messages from a filter, its journal and its remembered verdicts. This cannot be undone.
 
-    Their content is overwritten. The journal keeps a fingerprint, a keyed hash of the Message-ID, the class, the time
-    and the author of each lesson. Earlier versions can no longer be restored.
+    Overwrites the content of the messages. The journal keeps a fingerprint, a keyed hash of the Message-ID, the class,
+    the time and the author of each lesson. Earlier versions can no longer be restored.
 
-    Where hosts share the journal, the output names the hosts that may still have the content.
+    If several hosts share the journal, the output names the hosts that may still have the content.
     """
     from surebayes.datasets.sources import Source, Sources
     from surebayes.errors import Busy

@@ -36,8 +36,8 @@ def _persons_options(function: Any) -> Any:
             "The settings file. Default: config.toml in the site's folder."
         )
     )(function)  # fmt: skip
-    function = setting("model", "-m", about="The folder of the site, whose settings may name --users.")(function)
-    return setting("users", about="The folder of personal layers. Default: as in the settings of the site.")(function)
+    function = setting("model", "-m", about="The site's folder; its settings may specify --users.")(function)
+    return setting("users", about="The folder of personal layers. Default: taken from the site's settings.")(function)
 
 
 _NAME = click.argument("name", metavar="NAME")
@@ -74,9 +74,9 @@ def _found(users: str | None, model: str | None, may_be_new: bool = False) -> Pe
 def list_(
     users: str | None, model: str | None, after: str, limit: int | None, names_only: bool, as_json: bool | None
 ) -> None:
-    """List the people with a layer.
+    """List the people who have a layer.
 
-    With -m and a site with a shared journal, this includes people with layers on other hosts only.
+    If -m names a site with a shared journal, people whose layers exist only on other hosts are included.
     """
     persons = _found(users, model)
     names = persons.names(after.lower(), limit)
@@ -136,7 +136,7 @@ def _budget_state(row: dict[str, Any]) -> str:
 @users.command(
     first=("users", "model"),
     arguments={"NAME": "The person."},
-    examples=(("surebayes users show --users /srv/users ann@example.org", "Show the layer of one person."),),
+    examples=(("surebayes users show --users /srv/users ann@example.org", "Show one person's layer."),),
 )
 @_persons_options
 @_NAME
@@ -182,15 +182,15 @@ def show(users: str | None, model: str | None, name: str, as_json: bool | None) 
 @users.command(
     first=("users", "model"),
     arguments={"NAME": "The person.", "ARCHIVE": "The file to write."},
-    examples=(("surebayes users export --users /srv/users ann ann.backup", "Write one person's layer into one file."),),
+    examples=(("surebayes users export --users /srv/users ann ann.backup", "Export one person's layer to a file."),),
 )
 @_persons_options
 @_NAME
 @click.argument("archive", type=click.Path(readable=False, dir_okay=False))
 def export(users: str | None, model: str | None, name: str, archive: str, as_json: bool | None) -> None:
-    """Write one layer into one file.
+    """Export one person's layer to a file.
 
-    The archive has the person's history and settings.
+    The archive includes the person's history and settings.
     """
     from surebayes.filter.filter import Filter
     from surebayes.filter.persons import own_folder
@@ -209,9 +209,7 @@ def export(users: str | None, model: str | None, name: str, archive: str, as_jso
     "import",
     first=("users", "model", "replace", "group"),
     arguments={"NAME": "The person.", "ARCHIVE": "The output of `users export` or of a backup."},
-    examples=(
-        ("surebayes users import --users /srv/users ann ann.backup", "Restore one person's layer from one file."),
-    ),
+    examples=(("surebayes users import --users /srv/users ann ann.backup", "Restore a person's layer from a file."),),
 )
 @_persons_options
 @click.option("--replace", is_flag=True, help="Replace the person's existing layer.")
@@ -222,7 +220,7 @@ def import_(
     users: str | None, model: str | None, replace: bool, group: str | None, name: str, archive: str,
     as_json: bool | None,
 ) -> None:  # fmt: skip
-    """Restore the layer of a person from one file."""
+    """Restore a person's layer from a file."""
     from surebayes.filter import person_backup as backups
     from surebayes.filter.persons import folder_of
 
@@ -239,7 +237,7 @@ def import_(
     examples=(
         ("surebayes users forget --users /srv/users ann@example.org", "Delete all lessons of one person."),
         ("surebayes users forget -m /srv/site --users /srv/users --yes ann bob",
-         "Delete two people without confirmation, and the site's verdicts on their mail."),
+         "Delete two people's layers without confirmation, and the site's verdicts on their mail."),
     ),
 )  # fmt: skip
 @_persons_options
@@ -249,13 +247,14 @@ def import_(
 def forget(
     users: str | None, model: str | None, yes: bool, wait: float, names: tuple[str, ...], as_json: bool | None
 ) -> None:  # fmt: skip
-    """Delete personal layers for good.
+    """Permanently delete personal layers.
 
-    With -m, also deletes the site's remembered verdicts on these people's mail. Where hosts share the journal of the
-    site, the layers are deleted from the database too, and the output names the hosts that still have to follow.
+    With -m, also deletes the site's remembered verdicts on these people's mail. If several hosts share the site's
+    journal, the layers are also deleted from the database, and the output names the hosts that have yet to delete their
+    copies.
 
-    A running server closes a deleted layer at the person's next message. Archives of a backup stay; remove them with
-    `users backup --remove-gone`.
+    A running server closes a deleted layer when the person's next message arrives. Backup archives are kept; delete
+    them with `users backup --remove-gone`.
     """
     from surebayes.filter.filter import Filter
     from surebayes.filter.persons import checked_name, has_layer
@@ -298,14 +297,14 @@ def forget(
 @users.command(
     first=("users", "model", "remove_gone"),
     arguments={
-        "TARGET": "The folder of the backup, with one archive per person.",
+        "TARGET": "The backup folder, with one archive per person.",
         "NAME...": "People to back up. Default: all.",
     },
     examples=(
         ("surebayes users backup --users /srv/users /backup/users",
          "Back up all people; archives of unchanged layers are not rewritten."),
         ("surebayes users backup --users /srv/users /backup/users --remove-gone",
-         "Also delete the archives of people who were deleted."),
+         "Also delete the archives of people whose layers were deleted."),
     ),
 )  # fmt: skip
 @_persons_options
@@ -315,11 +314,10 @@ def forget(
 def backup(
     users: str | None, model: str | None, remove_gone: bool, target: str, names: tuple[str, ...], as_json: bool | None
 ) -> None:
-    """Back up the layers of all people, or of some.
+    """Back up the personal layers of everyone, or of the people named.
 
-    Only layers that have changed since the last backup are written; a server may be running. An interrupted backup
-    continues with the next run.
-    To back up the site itself, use `surebayes export`.
+    Only layers that have changed since the last backup are written. The server may keep running. An interrupted backup
+    resumes on the next run. To back up the site itself, use `surebayes export`.
     """
     from surebayes.filter import person_backup as backups
 
@@ -342,17 +340,17 @@ def backup(
 @users.command(
     first=("users", "model", "replace", "group"),
     arguments={
-        "TARGET": "The folder of the backup.",
+        "TARGET": "The backup folder.",
         "NAME...": "People to restore. Default: all in the backup.",
     },
     examples=(
         ("surebayes users restore --users /srv/users /backup/users", "Restore all people who have no layer."),
         ("surebayes users restore --users /srv/users /backup/users ann --replace",
-         "Restore one person's layer to the state of the backup."),
+         "Restore one person's layer to its state in the backup."),
     ),
 )  # fmt: skip
 @_persons_options
-@click.option("--replace", is_flag=True, help="Replace existing layers too.")
+@click.option("--replace", is_flag=True, help="Replace existing layers.")
 @setting("group")
 @click.argument("target", type=click.Path(readable=False, file_okay=False))
 @_NAMES
@@ -360,9 +358,9 @@ def restore(
     users: str | None, model: str | None, replace: bool, group: str | None, target: str, names: tuple[str, ...],
     as_json: bool | None,
 ) -> None:  # fmt: skip
-    """Restore people from a backup.
+    """Restore personal layers from a backup.
 
-    Existing layers stay unless --replace is given, so an interrupted restore continues with the next run.
+    Existing layers are kept unless --replace is given, so an interrupted restore resumes on the next run.
     """
     from surebayes.filter import person_backup as backups
 

@@ -21,15 +21,15 @@ from surebayes.cli.shared.command import Command
         ("surebayes verify erased.json --key KEY --document mail.eml",
          "Also check the signing key and the document."),
         ("surebayes verify erased.json --journal ~/mail-filter",
-         "Compute the digest again from a filter's journal."),
+         "Recompute the digest from a filter's journal."),
     ),
 )  # fmt: skip
 @click.option("--key", metavar="KEY", help="The expected signing key: 64 hexadecimal digits.")
 @click.option("--document", metavar="PATH", type=click.Path(readable=False), help=(
-    "The document that the receipts must be for."
+    "The document that the receipts must refer to."
 ))  # fmt: skip
 @click.option("--journal", metavar="DIR", type=click.Path(readable=False), help=(
-    "The folder of a journal with the same digest at the receipt's row."
+    "A filter's folder; its journal must have the receipt's digest at the receipt's row."
 ))  # fmt: skip
 @_show.output_options
 @click.argument("receipt", type=click.Path(readable=False, allow_dash=True))
@@ -40,9 +40,9 @@ def verify(
 ) -> None:  # fmt: skip
     """Verify receipts for messages that a filter has learnt or erased.
 
-    Exits with 1 if a receipt isn't valid. A receipt proves that a message was, or was not, among the lessons in the
-    signer's journal at one row. It doesn't cover backups and other copies, or pool weights and second stages that were
-    fitted before the message was erased.
+    Exits with status 1 if a receipt isn't valid. A receipt proves that a message was, or was not, among the lessons in
+    the signer's journal as of a given row. It says nothing about backups and other copies, or about pool weights and
+    second stages that were fitted before the message was erased.
     """
     from surebayes.filter import receipts
     from surebayes.pool.document import Document

@@ -75,18 +75,18 @@ class Option:
         return (self.short, self.flag) if self.short else (self.flag,)
 
 
-MODEL = Option("model", "The folder of the filter.", short="-m")
+MODEL = Option("model", "The filter's folder.", short="-m")
 USERS = Option("users", "The folder of personal layers, one per person.")
 USER = Option("user", "Use this person's layer.")
 CONFIG = Option("config_file", "The settings file. Default: config.toml in the filter's folder.", flag="--config",
                 variable="SUREBAYES_CONFIG")  # fmt: skip
-EXIT_CODE = Option("exit_code", "Exit with 1 if the message is positive, and with 75 after an error.", FLAG,
+EXIT_CODE = Option("exit_code", "Exit with status 1 if the message is positive, and with 75 after an error.", FLAG,
                    flag="--exit-code")  # fmt: skip
-X_SPAM = Option("x_spam", "Make `filter` also write X-Spam-Flag, X-Spam-Score and X-Spam-Status, and remove existing "
-                "X-Spam-* fields.", SWITCH)  # fmt: skip
+X_SPAM = Option("x_spam", "Make `filter` also write X-Spam-Flag, X-Spam-Score and X-Spam-Status, after removing any "
+                "existing X-Spam-* fields.", SWITCH)  # fmt: skip
 AS = Option("as_", "The class of the documents.", flag="--as")
 WHO = Option("who", "The author to record in the history.")
-RENEW = Option("renew", "Renew a certificate when lessons have made it stale.", SWITCH)
+RENEW = Option("renew", "Renew the certificate when new lessons have made it stale.", SWITCH)
 JSON = Option("as_json", "Print JSON or text. Default: text on a terminal, JSON elsewhere.", SWITCH, flag="--json")
 
 FILTER = (MODEL, USERS, USER, CONFIG, EXIT_CODE, X_SPAM)

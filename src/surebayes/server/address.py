@@ -20,7 +20,7 @@ FIRST_FD = 3
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A listening address: a host and a port, or the path of a unix socket.
+    """A listening address: a host and a port, or the path of a Unix socket.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Address:
         kind, _, rest = text.partition(":")
         if kind in ("unix", "local"):
             if not rest or len(os.fsencode(rest)) > 100:
-                raise BadConfig(f"A unix socket needs a path of 1 to 100 bytes: unix:PATH. Got {text!r}.")
+                raise BadConfig(f"A Unix socket needs a path of 1 to 100 bytes: unix:PATH. Got {text!r}.")
             return cls(path=rest)
         if kind in ("inet", "inet6"):
             port, at, host = rest.partition("@")
@@ -82,7 +82,7 @@ def addresses(text: str) -> list[Address]:
 
 
 def mode_of(text: str) -> int:
-    """Parse the permissions of unix sockets; raise BadConfig unless they are octal and include 600."""
+    """Parse the permissions of Unix sockets; raise BadConfig unless they are octal and include 600."""
     mode = int(text, 8) if text.isascii() and text.isdigit() and not set(text) & set("89") else -1
     if not 0o600 <= mode <= 0o777 or mode & 0o600 != 0o600:
         raise BadConfig(f"socket_mode must be permissions in octal from 600, such as 660 or 666. Got {text!r}.")
@@ -116,7 +116,7 @@ def _bind_port(host: str, port: int) -> socket.socket:
 
 
 def _bind_unix(path: str, mode: int) -> socket.socket:
-    """Bind a unix socket with these permissions; replace a stale socket file, but not one in use."""
+    """Bind a Unix socket with these permissions; replace a stale socket file, but not one in use."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if _is_dead_socket(path):
@@ -178,13 +178,13 @@ def sockets_of_systemd(environ: dict[str, str] | None = None) -> dict[str, list[
 
 
 def is_unix(transport: asyncio.BaseTransport) -> bool:
-    """Return whether a connection uses a unix socket, by its socket family: a reset TCP connection has no address."""
+    """Return whether a connection uses a Unix socket, by its socket family: a reset TCP connection has no address."""
     sock = transport.get_extra_info("socket")
     return sock is not None and sock.family == socket.AF_UNIX
 
 
 def is_local(peer: object) -> bool:
-    """Return whether the peer of a connection is local: a unix socket or a loopback address.
+    """Return whether the peer of a connection is local: a Unix socket or a loopback address.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def is_local(peer: object) -> bool:
     (True, True, True, False)
     """
     if not isinstance(peer, tuple) or not peer:
-        return True  # the name of a unix socket
+        return True  # the name of a Unix socket
     return _is_loopback(str(peer[0]))
 
 

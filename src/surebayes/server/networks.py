@@ -12,12 +12,12 @@ from surebayes.errors import BadConfig
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 UNIX = "unix"
-"""The entry of a list that stands for clients of unix sockets."""
+"""The entry of a list that stands for clients of Unix sockets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """A list of networks, IPv4 and IPv6, and optionally the unix sockets.
+    """A list of networks, IPv4 and IPv6, and optionally the Unix sockets.
 
     Examples
     --------

@@ -22,7 +22,7 @@ class Options:
     listeners : dict of str to list of Address
         Addresses of "http", "spamd" and "milter".
     socket_mode : str
-        Permissions of unix sockets, in octal.
+        Permissions of Unix sockets, in octal.
     workers : int
         Number of processes.
     tokens : str or None

@@ -41,63 +41,67 @@ _SECTIONS = {
         ("surebayes compare --reader text --csv reviews.csv -c 'OpinionPoolNB(top=50)' -c ViewPool --split cv",
          "Compare two classifiers by cross-validation."),
         ("surebayes compare --ham ham/ --spam spam/ --split time -c 'TermWeighting + sklearn.svm.LinearSVC' --out x",
-         "Train on the past; TermWeighting prepends a step to the classifier. Write the results to a folder."),
+         (
+             "Train on earlier mail and test on later mail, with TermWeighting as a preprocessing step. Write the "
+             "results to a folder."
+         )),
         ("surebayes compare --reader text --parquet news.parquet --label topics -c OpinionPoolNB -c mine:MyNB",
-         "Compare on documents with lists of labels; MyNB is a class of your module mine."),
+         "Compare on documents with lists of labels. MyNB is a class in your module `mine`."),
         ("surebayes compare --ham ham/ --spam spam/ -c ViewPool -c OpinionPoolNB --curve learning --out curves",
-         "Draw learning curves."),
+         "Plot learning curves."),
         ("surebayes compare --suite mail --corpus spamassassin", "Compare surebayes with other systems on a corpus."),
         ("surebayes compare --suite text --jobs 2 --out text.jsonl --resume",
-         "Compare on public corpora with two processes; skip results that the file already has."),
+         "Compare on public corpora with two processes; skip results that are already in the file."),
     ),
 )  # fmt: skip
 @_inputs.class_options
 @setting("reader")
 @click.option("-c", "--classifier", "classifiers", multiple=True, metavar="NAME", help=(
-    "A classifier of surebayes, the full name of one of scikit-learn, or MODULE:NAME of your own, with parameters in "
-    "parentheses; ' + ' prepends steps. ViewPool reads documents; other classifiers get word counts. May be repeated."
+    "A surebayes classifier, the full name of a scikit-learn classifier, or your own as MODULE:NAME. Give parameters "
+    "in parentheses, and put preprocessing steps in front, separated by ' + '. ViewPool receives the documents; other "
+    "classifiers receive word counts. May be repeated."
 ))  # fmt: skip
 @setting("split", about=(
-    "Random hold-outs, cross-validation, or splits by time: mail by the time of receipt, tables in the order of rows."
+    "Random hold-out splits, cross-validation, or chronological splits (mail by time of receipt, tables by row order)."
 ))  # fmt: skip
-@setting("repeats", about="Hold-outs, folds or time steps.")
-@setting("train_size", about="The training share of each split.")
+@setting("repeats", about="Number of hold-outs, folds or time steps.")
+@setting("train_size", about="The share of each split used for training.")
 @click.option("--positive", metavar="NAME", help=(
-    "The positive class, for two classes. Default: the last one; in tables spam, 1, yes or similar."
+    "The positive class, if there are two. Default: the last one; in tables, a class named spam, 1, yes or similar."
 ))  # fmt: skip
 @setting("measure", about="The measure that decides wins and losses.")
 @click.option("--curve", type=click.Choice(["learning", "noise"]), help=(
-    "Measure at increasing numbers of training documents, or of wrong labels."
+    "Measure with increasing numbers of training documents or of wrong labels."
 ))  # fmt: skip
 @setting("seed")
-@setting("jobs", about="Processes.")
+@setting("jobs", about="Number of processes.")
 @setting("data")
 @click.option("--out", type=click.Path(readable=False), help=(
-    "The folder for tables (Markdown, LaTeX, JSON, CSV) and pictures; with --suite the file of results, as JSON lines."
+    "The folder for tables (Markdown, LaTeX, JSON, CSV) and figures; with --suite, the results file, in JSON lines."
 ))  # fmt: skip
 @click.option("--suite", type=click.Choice(["mail", "text", "guard"]), help=(
-    "Compare surebayes with other systems on public corpora: mail; text, such as news and reviews; or guard, with "
-    "prompts and comments to block."
+    "Compare surebayes classifiers with other systems on public corpora: mail; text (such as news and reviews); or "
+    "guard (harmful prompts and comments that a guardrail must stop)."
 ))  # fmt: skip
 @click.option("--corpus", "names", multiple=True, metavar="NAME", help="Use only this corpus; may be repeated.")
 @click.option("--system", "systems", multiple=True, metavar="NAME", help="Use only this system; may be repeated.")
 @click.option("--flips", type=click.IntRange(min=0), default=3, metavar="N", help=(
-    "On mail: runs with 5% of the training labels flipped. Default: 3."
+    "For mail: the number of runs with 5% of the training labels flipped. Default: 3."
 ))  # fmt: skip
-@click.option("--online/--no-online", default=True, help="On mail: run message by message too.")
+@click.option("--online/--no-online", default=True, help="For mail: also run online, message by message.")
 @click.option("--part", type=click.FloatRange(0, 1, min_open=True), default=1.0, metavar="SHARE", help=(
-    "Use this share of the suite: of each stream (mail), of the folds (text), or of the training documents (guard). "
+    "Run only this share of the suite: of each stream (mail), the folds (text) or the training documents (guard). "
     "Default: 1."
 ))  # fmt: skip
-@click.option("--resume", is_flag=True, help="Skip results already in the --out file.")
+@click.option("--resume", is_flag=True, help="Skip results that are already in the --out file.")
 @click.option("--show", is_flag=True, help="Only print the tables of the --out file.")
 @click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
 @_show.output_options
 def compare(suite: str | None, data: str | None, as_json: bool | None, **options: Any) -> None:
     """Compare classifiers on your own documents, or on public corpora (--suite).
 
-    Runs all classifiers on the same splits. Prints every measure, wins and losses, the corrected resampled t-test, and
-    ROC curves at low false-alarm rates.
+    Runs all classifiers on the same splits, and prints all measures, wins and losses, the corrected resampled t-test,
+    and ROC curves at low false-alarm rates.
     """
     names = ("names", "systems", "flips", "online", "part", "resume", "show", "markdown")
     of_suite = {name: options.pop(name) for name in names}

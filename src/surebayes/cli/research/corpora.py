@@ -19,11 +19,11 @@ def corpora() -> None:
     """List, describe and check corpora."""
 
 
-@corpora.command("list", examples=(("surebayes corpora list", "List all corpora, and mark the installed ones."),))
+@corpora.command("list", examples=(("surebayes corpora list", "List all corpora, and mark the ones you have."),))
 @setting("data")
 @_show.output_options
 def list_(data: str | None, as_json: bool | None) -> None:
-    """List all corpora, and mark those in the folder of corpora."""
+    """List all corpora, and mark the ones you have."""
     from surebayes import corpora as catalogue
 
     paths = catalogue.available(data or None)
@@ -58,7 +58,7 @@ _FACTS = {
 
 
 @corpora.command(
-    arguments={"NAME": "A corpus; `surebayes corpora list` lists them."},
+    arguments={"NAME": "The name of a corpus, as listed by `surebayes corpora list`."},
     examples=(("surebayes corpora info reuters21578", "Describe one corpus."),),
 )
 @setting("data")
@@ -94,9 +94,9 @@ def _in_words(value: Any) -> Any:
 
 
 @corpora.command(
-    arguments={"NAME...": "Corpora to check. Default: all that are installed."},
+    arguments={"NAME...": "Corpora to check. Default: all that you have."},
     examples=(
-        ("surebayes corpora check", "Check all installed corpora; exit with 1 if a count differs."),
+        ("surebayes corpora check", "Check all corpora you have; exit with status 1 if a count differs."),
         ("surebayes corpora check webkb --data ~/corpora", "Check one corpus."),
     ),
 )
@@ -105,7 +105,7 @@ def _in_words(value: Any) -> Any:
 @click.argument("names", nargs=-1, metavar="[NAME...]")
 @click.pass_context
 def check(ctx: click.Context, names: tuple[str, ...], data: str | None, as_json: bool | None) -> None:
-    """Compare the counts of corpora with the published ones."""
+    """Check the counts of corpora against the published figures."""
     from surebayes import corpora as catalogue
 
     wanted = names or tuple(catalogue.available(data or None))

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     examples=(
         ("surebayes reproduce kolcz-yih --table 2", "Reproduce one table of a paper."),
         ("surebayes reproduce frank-bouckaert --out results/",
-         "Write a whole paper as Markdown, JSON, CSV and pictures."),
+         "Reproduce a whole paper, as Markdown, JSON, CSV and images."),
         ("surebayes reproduce frank-bouckaert --figure 2 --set runs=2 --set corpora=webkb",
-         "Run a quicker version; every output states its options."),
+         "Run a quicker version; each output records the options used."),
         ("surebayes reproduce kim-seo-rim --list", "List the tables and figures of a paper, with their options."),
         ("surebayes reproduce all --jobs 2 --out results/", "Reproduce all five papers."),
     ),
@@ -44,9 +44,10 @@ if TYPE_CHECKING:
 @click.option(
     "--out",
     type=click.Path(readable=False, file_okay=False),
-    help="Write Markdown, JSON, CSV, PNG and SVG into this folder.",
+    metavar="DIR",
+    help="Write Markdown, JSON, CSV, PNG and SVG files to this folder.",
 )
-@setting("jobs", about="Processes.")
+@setting("jobs", about="Number of processes.")
 @setting("data")
 @setting("cache", about="The folder where results are cached.")
 @_show.output_options
@@ -66,8 +67,8 @@ def reproduce(
 ) -> None:
     """Reproduce a paper's tables and figures, next to the published ones.
 
-    Reads corpora from SUREBAYES_DATA. Counts and results are cached, so an interrupted run resumes where it stopped.
-    In a pipe, prints the results as one JSON list.
+    Reads corpora from the folder given by --data or SUREBAYES_DATA. Counts and results are cached, so an interrupted
+    run resumes where it stopped. When output is piped, prints the results as a single JSON list.
     """
     from surebayes.research import papers
 

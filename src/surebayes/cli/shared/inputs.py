@@ -96,7 +96,7 @@ def table_options(function: Any, labelled: bool = False) -> Any:
             click.option("--header/--no-header", default=True, help=(
                 f"Whether the first line of a CSV file names its columns; if not, {columns}."
             )),
-            click.option("--skip-bad", is_flag=True, help="Skip files and rows that can't be read, and report them."),
+            click.option("--skip-bad", is_flag=True, help="Skip and report files and rows that can't be read."),
         )
     ):  # fmt: skip
         function = option(function)
@@ -110,8 +110,8 @@ def class_options(function: Any) -> Any:
         click.option("--class", "classes", type=_Labelled(), metavar="NAME=PATH", multiple=True, help=(
             "Documents of one class: a Maildir, mbox, MH folder, folder of files, or file; may be repeated."
         )),
-        click.option("--spam", "spam", type=_PATH, multiple=True, help="Spam; short for --class spam=PATH."),
-        click.option("--ham", "ham", type=_PATH, multiple=True, help="Good mail; short for --class ham=PATH."),
+        click.option("--spam", "spam", type=_PATH, multiple=True, help="Spam; shorthand for --class spam=PATH."),
+        click.option("--ham", "ham", type=_PATH, multiple=True, help="Good mail; shorthand for --class ham=PATH."),
     ):  # fmt: skip
         function = option(function)
     return function

@@ -34,7 +34,8 @@ def wait_option(function: Any) -> Any:
     """Add ``--wait SECONDS``."""
     return click.option(
         "--wait", type=click.FloatRange(min=0), metavar="SECONDS", default=0.0, help=(
-            "Wait this long for the other hosts of a shared journal; exit code 75 if one hasn't followed then."
+            "Wait up to this many seconds for the other hosts of a shared journal to do the same; exit with status 75 "
+            "if any host has not."
         )
     )(function)  # fmt: skip
 

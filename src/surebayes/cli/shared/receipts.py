@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from surebayes.filter.filter import Filter
 
 option = click.option("--receipt", metavar="FILE", type=click.Path(dir_okay=False, writable=True), help=(
-    "Write a signed receipt per document, as JSON lines; check them with `surebayes verify`."
+    "Write a signed receipt for each document, as JSON lines; check the receipts with `surebayes verify`."
 ))  # fmt: skip
 
 

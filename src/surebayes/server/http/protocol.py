@@ -71,7 +71,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
         super().connection_made(transport)
         self._names = names_in(transport.get_extra_info("peercert"))
-        if self.client is None and not is_unix(transport):  # without an address it would pass for a unix socket
+        if self.client is None and not is_unix(transport):  # without an address it would pass for a Unix socket
             transport.abort()
         self.transport = _JoinedWrites(transport, self.loop)  # type: ignore[assignment]
         self._start_timer()
