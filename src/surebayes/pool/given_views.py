@@ -152,7 +152,7 @@ class GivenView:
         for name, expert in zip(self.names, self.experts):
             if not hasattr(expert, method):
                 raise ValueError(
-                    f"The classifier of the view {name!r}, {type(expert).__name__}, has no method {method}. Fit the "
+                    f"The classifier of the view {name!r}, {type(expert).__name__}, has no {method}. Fit the "
                     "pool again on all documents, or use a classifier of this library for the view."
                 )
 
