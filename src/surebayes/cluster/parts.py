@@ -29,7 +29,7 @@ class Part:
     classes: np.ndarray
     multilabel: bool
     names: np.ndarray | None = None  # column names, if any
-    terms: CountVectorizer | None = None  # fitted on this part, while there is no common vocabulary
+    terms: CountVectorizer | None = None  # fitted on this part, until there is a shared vocabulary
 
     def documents(self, classes: np.ndarray | None) -> TrainingDocuments:
         """Return the documents with class numbers that refer to `classes` (None: the classes of this part)."""
@@ -77,9 +77,9 @@ class Reader:
         checker = clone(self.classifier)
         if X.shape[1]:
             rows = checker._rows(X, reset=True)
-        else:  # no document of the part has a term
+        else:  # no document in the part contains a term
             rows = csr_array(X)
-        known = getattr(self.classifier, "n_features_in_", None)  # set from the first pass on
+        known = getattr(self.classifier, "n_features_in_", None)  # set once the first pass has run
         if known is not None and rows.shape[1] != known:
             raise ValueError(f"it has {rows.shape[1]} columns, but had {known} in the first pass.")
         return Part(rows, labels, classes, multilabel, getattr(checker, "feature_names_in_", None), terms)

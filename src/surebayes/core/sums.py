@@ -47,7 +47,7 @@ class ExactSums:
     values : int64 array or csr_array of shape (rows, columns)
         The sums in units of 2**-bits.
     bits : {0, 40}
-        0 while all sums are integers.
+        0 if all sums are integers, otherwise 40.
 
     Notes
     -----
@@ -94,7 +94,7 @@ class ExactSums:
         return np.asarray(sums * 2.0**-self.bits, np.float64)
 
     def plus(self, other: ExactSums, in_place: bool = False) -> ExactSums:
-        """Return the sum of both tables; raise OverflowError, with nothing changed, if a sum doesn't fit."""
+        """Return the sum of the two tables; raise OverflowError, with nothing changed, if a sum doesn't fit."""
         return canonical_sums(_combine(*in_one_unit(self, other), 1, in_place))
 
     def minus(self, other: ExactSums, in_place: bool = False) -> ExactSums:
@@ -102,7 +102,7 @@ class ExactSums:
         return canonical_sums(_combine(*in_one_unit(self, other), -1, in_place))
 
     def widened(self, columns: int) -> ExactSums:
-        """Return the table with zero columns appended, up to a total width."""
+        """Return the table padded with columns of zeros to the given width."""
         rows, known = self.shape
         if self.sparse:
             parts = (self.values.data, self.values.indices, self.values.indptr)
@@ -245,7 +245,7 @@ def fits_plain(rows: int, columns: int) -> bool:
 
 
 def canonical_sums(a: ExactSums) -> ExactSums:
-    """Choose unit and storage by content alone, so that equal sums are equal bytes regardless of history."""
+    """Choose unit and storage by content alone, so that equal sums have identical bytes, whatever their history."""
     if a.bits and not any(t & _FRACTION for t in a.totals):
         stored = a.values.data if a.sparse else a.values
         if not (stored & _FRACTION).any():
@@ -269,7 +269,7 @@ def canonical_sums(a: ExactSums) -> ExactSums:
 
 
 def check_combining(a: ExactSums, b: ExactSums, sign: int) -> None:
-    """Raise the errors of combining two tables without changing them."""
+    """Raise any error that combining the two tables would raise, without changing them."""
     if a.sparse or not b.sparse:
         _combine(a, b, sign, in_place=False)
         return

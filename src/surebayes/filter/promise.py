@@ -1,4 +1,4 @@
-"""Certificates of a filter's threshold: issued from the reserve, stale when the model changes, renewed.
+"""Certificates for a filter's threshold: issued from the reserve, stale once the model changes, and then renewed.
 
 A promise holds for one fixed model and documents that this model has never learnt, reserved independently of their
 scores. So every version of the model needs its own certificate. A renewal scores the same reserve with the new model
@@ -6,7 +6,7 @@ and chooses the threshold again. Each certificate has its own confidence; on req
 together, each with a correspondingly higher confidence.
 
 A misjudged document of the reserve may be taught. Without it the reserve would be optimistic, so its old score still
-counts. The model has then learnt from its reserve, and the certificate is measured, not guaranteed.
+counts. The model has then learnt from its reserve, and the certificate states a measurement, not a guarantee.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ if TYPE_CHECKING:
 
 _RENEWAL = Lesson("renew")
 SHORT = 8
-"""The number of distinct words and runs of words below which two texts may be equal by chance."""
+"""Texts with fewer distinct words and word runs than this may be equal by chance."""
 POINTS = 400
 """Approximate maximum number of thresholds that `Filter.tradeoff` lists."""
 
 
 @dataclass(frozen=True)
 class PromiseTerms:
-    """The terms of a promise; a renewal repeats them with the next number of its series."""
+    """The terms of a promise; a renewal repeats them with the next number in its series."""
 
     max_fpr: float | None
     confidence: float
@@ -72,7 +72,7 @@ class PromiseTerms:
 
     @classmethod
     def of(cls, made: dict[str, Any], label: str) -> PromiseTerms:
-        """Read the terms of a stored certificate; for a certificate of a series, return the terms of the next one.
+        """Read the terms of a stored certificate; for a certificate in a series, return the terms of the next one.
 
         Raise BadModel if its terms are invalid.
         """
@@ -98,9 +98,9 @@ def certificates(
 ) -> Certificate | Certificates | None:
     """Return all certificates of the filter; a certificate of a rate is stale for any model but its own.
 
-    `budgets` are the certificates of alarm budgets, by class. A single certificate is returned without a mapping.
-    `has_bits_of` tests for equality of the model and an earlier version; `until_renewal` is the number of lessons until
-    a stale certificate is renewed, None if lessons don't renew it, -1 if the renewal is seconds away.
+    `budgets` are the certificates of alarm budgets, by class. A single certificate is returned on its own, not in a
+    mapping. `has_bits_of` tells whether the model is identical to an earlier version; `until_renewal` is the number of
+    lessons until a stale certificate is renewed, None if lessons don't renew it, -1 if the renewal is seconds away.
     """
     issued = Certificates()
     for label in state.names:
@@ -120,7 +120,7 @@ def _read(
     PromiseTerms.of(stored, label)
     try:
         certificate = Certificate.from_json(json.dumps(stored))
-        str(certificate)  # check that its sentences can be written
+        str(certificate)  # check that it can be rendered as text
     except (TypeError, ValueError, KeyError, AttributeError, AssertionError, OverflowError) as error:
         raise BadModel(f"The filter's certificate can't be read: {error!r}. Calibrate again.") from error
     if certificate.model == model or (certificate.model is not None and has_bits_of(certificate.model)):
@@ -141,20 +141,20 @@ def _read(
 
 
 def targets(state: State, positive: str | None) -> list[str]:
-    """Return the positive classes of a promise: the second of two classes; of more, the named class or every class."""
+    """Return the positive classes of a promise: the second of two classes; of more, the named class or all of them."""
     names = state.names
     if positive is not None and (positive not in names or (len(names) == 2 and positive != names[1])):
         allowed = names[1:] if len(names) == 2 else names
         raise ValueError(f"The positive class must be one of {allowed}. Got {positive!r}.")
     if len(names) > 2 and UNSURE in names:
         raise ValueError(
-            f"{UNSURE!r} can't be a class: it is the verdict on documents above no threshold. Rename the class."
+            f"{UNSURE!r} can't be a class: it is the verdict for documents that exceed no threshold. Rename the class."
         )
     return [positive] if positive is not None else names[1:] if len(names) == 2 else list(names)
 
 
 def calibrate(session: Session, positive: str | None, terms: Mapping[str, Any]) -> None:
-    """Issue certificates of a rate or a precision for the positive classes; see `Filter.calibrate`."""
+    """Issue certificates for a rate or a precision for the positive classes; see `Filter.calibrate`."""
     state = session.current_state()
     labels, before = targets(state, positive), state.settings.certificates
     # Only a call without terms is a renewal; the terms of one call must not carry over to the next.
@@ -191,7 +191,7 @@ def _terms(options: Mapping[str, Any]) -> PromiseTerms:
 
 
 def renew(txn: Transaction) -> Certificate | None:
-    """Replace a stale certificate by one for the current model with the same promise; None if that is impossible.
+    """Replace a stale certificate with one for the current model with the same promise; None if that is impossible.
 
     The current model scores the reserve again. If the reserve has become too small, because some of its messages were
     taught or forgotten, the old certificate stays, marked stale.
@@ -208,7 +208,7 @@ def renew(txn: Transaction) -> Certificate | None:
 
 
 def _promise(txn: Transaction, reserve: HeldOut, label: str, terms: PromiseTerms, lesson: Lesson) -> Certificate:
-    """Certify the current model, and set the class's threshold and the map to probabilities."""
+    """Certify the current model, and set the class's threshold and the mapping from scores to probabilities."""
     state = txn.state
     scores, truth, days, groups = reserve.of(label, terms.min_precision is not None)
     other = state.names[0] if len(state.names) == 2 else None
@@ -239,7 +239,7 @@ def _steady(
 ) -> Certificate:
     """Keep the previous threshold if it is safe and differs from the certified one by less than the uncertainty.
 
-    A higher threshold than the certified one flags no more negatives. The uncertainty of an order statistic is about
+    A threshold above the certified one never flags more negatives. The uncertainty of an order statistic is about
     the square root of its rank: another sample would move the threshold by that many negatives.
     """
     if certificate.goal != "max_fpr" or not before > certificate.threshold:
@@ -256,7 +256,7 @@ def _steady(
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The scored reserve: scores by contrast, labels, fingerprints, times, and whether any message was learnt since."""
+    """The scored reserve: scores by contrast, labels, fingerprints, times, whether a message has been learnt since."""
 
     scores: list[list[float]]
     labels: list[str]
@@ -267,9 +267,9 @@ class HeldOut:
     texts: list[Fingerprint | None]
 
     def of(self, label: str, as_they_come: bool = False) -> tuple[np.ndarray, np.ndarray, list[str], Groups]:
-        """Return for a class the messages' scores, membership in the class, times, and groups of near copies.
+        """Return the scores, class membership, times and near-copy groups of the messages, for one class.
 
-        Training reserves a twice as large share of the first class as of the other classes. `as_they_come` drops half
+        Training reserves twice as large a share of the first class as of the other classes. `as_they_come` drops half
         of the first class, by fingerprint, for promises that depend on the proportions of the classes.
         """
         k = 0 if len(self.names) == 2 else self.names.index(label)
@@ -298,7 +298,7 @@ def held_out(state: State, journal: Journal) -> HeldOut:
 
 
 def _texts(state: State, cut: list[Rows]) -> Iterator[Fingerprint | None]:
-    """Yield the fingerprint of each text; None for a text so short that another may equal it by chance.
+    """Yield the fingerprint of each text; None for a text short enough to match another by chance.
 
     The fingerprint is computed from the view with the longest runs of words, preferably one without header tokens,
     since copies of a message have different Message-IDs.
@@ -372,7 +372,7 @@ def _certify(
 
 
 def set_aside(session: Session, documents: Iterable[tuple[bytes | str, str]]) -> None:
-    """Add labelled documents to the reserve, except known ones."""
+    """Add labelled documents to the reserve, except documents already known."""
     state = session.current_state()
 
     def read() -> Iterator[tuple[str, Features]]:

@@ -1,6 +1,6 @@
-"""Batch parsing by the kernel, and the limits of parsing.
+"""Batch parsing in the kernel, and parsing limits.
 
-The kernel can parse most messages; `surebayes filter` imports the readers in Python only for the remaining ones.
+The kernel can parse most messages; `surebayes filter` imports the Python readers only for the remaining messages.
 """
 
 from surebayes.kernels import kernel
@@ -28,7 +28,7 @@ MAX_ENCODED_WORDS = 100
 
 
 class Limits(Record):
-    r"""Limits of parsing; content beyond them is left out, and the message is marked ``truncated``.
+    r"""Parsing limits; content beyond them is dropped, and the message is marked ``truncated``.
 
     Parameters
     ----------
@@ -60,10 +60,10 @@ DEFAULT_LIMITS = Limits()
 
 
 def plain_head(raw: bytes, size: int = 65536) -> bytes:
-    r"""Return the normalized start of a message for byte views, the same for all copies of a message.
+    r"""Return the start of a message for byte views, normalized so that all copies give the same bytes.
 
-    Line ends become ``\n``. A leading "From " line of a mailbox or delivery agent is dropped. Header fields that
-    filters add are dropped too, because the copy that a user reports has passed through a mail server.
+    Line endings become ``\n``. A leading "From " line of a mailbox or delivery agent is dropped. Header fields that
+    filters add are dropped too, because a reported copy has already passed through a mail server.
 
     Examples
     --------
@@ -84,14 +84,14 @@ def plain_head(raw: bytes, size: int = 65536) -> bytes:
 def read_messages(
     raw_messages: list[bytes], most: int, width: int, listed: bool, named: bool
 ) -> "list[dict[str, Any] | None]":
-    r"""Parse the parts of many messages that a pool needs, at once and with the GIL released.
+    r"""Parse many messages in one call, with the GIL released, and return the parts that a pool needs.
 
     Parameters
     ----------
     raw_messages : list of bytes
         Raw messages.
     most : int
-        Maximum number of characters of subject and text to return.
+        Maximum total number of characters to return, subject and text together.
     width : int
         Number of columns for header tokens; 0 for no header tokens.
     listed : bool

@@ -1,4 +1,4 @@
-"""Explanations of a pool's score by view, and by term or character, and the difficulty of reversing a verdict."""
+"""Explanations of a pool's score by view, and by term or character, and how hard a verdict is to reverse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from surebayes.pool.weights import PoolWeights
 FloatArray = npt.NDArray[np.float64]
 
 MOST_COPIES = 10**6
-"""Maximum number of copies of a document; a verdict that needs more counts as irreversible."""
+"""Maximum number of copies of a document; a verdict that would need more is considered irreversible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class ViewShare:
     share : float
         The total contribution of its experts, which is sum(contributions) + rest, or sum(characters) + rest.
     terms : list of str
-        Words, phrases and header tokens, strongest first; empty for views of byte n-grams.
+        Words, phrases and header tokens, strongest first; empty for byte n-gram views.
     contributions : float array
         The contribution of each term.
     text : str or None
-        The text of a view of byte n-grams.
+        The text, for byte n-gram views.
     characters : float array or None
         The contribution of each character of `text`.
     rest : float
@@ -56,7 +56,7 @@ class ViewShare:
     rest: float = 0.0
 
     def spans(self, top: int | None = None) -> list[tuple[int, int, float]]:
-        """Return runs of characters with contributions of one sign, as (start, stop, share), strongest first."""
+        """Return runs of characters with contributions of the same sign, as (start, stop, share), strongest first."""
         if self.characters is None or not len(self.characters):
             return []
         sign = np.sign(self.characters)
@@ -232,7 +232,7 @@ def _column_shares(
 
 
 def terms_of(view: ViewSpec, document: Document) -> tuple[list[bytes], npt.NDArray[np.int32]]:
-    """Return all occurrences of terms in a document, in order, with their columns."""
+    """Return every term occurrence in a document, in order, with its column."""
     terms: list[bytes] = list(analyzer_of(view, text_reference).tokens(read_by(view, document)))
     if view.tokens:
         terms += [token.encode("utf-8", "replace") for token in document.tokens]
@@ -298,7 +298,7 @@ def reasons(engine: Engine, document: Document, k: int, top: int = 10) -> list[t
 def reversal(
     engine: Engine, rows: list[Rows], as_class: int, is_reversed: Callable[[Numbers], bool], times: int = 1
 ) -> float:
-    """Return the number of lessons of a document as a class until `is_reversed(scores)`; inf if there is none.
+    """Return how often a document must be taught as a class before `is_reversed(scores)` holds; inf if never.
 
     Each lesson adds `times` copies of the document to the counts; weights and second stages stay fixed.
     """

@@ -1,13 +1,13 @@
 """The second stage: a frozen linear model on a view's rows, which captures correlations that Naive Bayes ignores.
 
 The first stage weights the terms. With "log-odds", a weight is the uniform model's log-odds of a class against the rest
-(Kolcz & Yih, section 5.2, with a support vector machine as second stage). With "idf", it is
-log((1 + n) / (1 + df)) + 1, the same for all classes, so that the machines of many classes share rows; with term
-frequencies, it is multiplied by 1 + log of the count. Rows are scaled to length 1. Learning and forgetting don't change
-a second stage.
+(Kolcz & Yih, section 5.2, with a support vector machine as the second stage). With "idf", it is
+log((1 + n) / (1 + df)) + 1, the same for all classes, so that the linear models for many classes can share
+rows; with term frequencies, it is multiplied by 1 + log of the count. Rows are scaled to length 1. Learning and
+forgetting don't change a second stage.
 
-Each column has a strength, used for the row's length, and a coefficient for each contrast, all of 4 bytes. They are
-stored like counts, in a table in memory or in a file.
+Each column has a strength, used for the row's length, and a coefficient for each contrast, each taking 4 bytes. They
+are stored like the counts, in a table in memory or in a file.
 """
 
 from surebayes._store_errors import BadModel
@@ -37,19 +37,19 @@ the twenty newsgroups) fitting takes a fifth of the CPU time; on log-odds (movie
 two
 thirds of it."""
 MOST_OF_MANY = 5
-"""Maximum number of passes with more than two classes: with 8, no corpus gains more than a hundredth of its error
+"""Maximum number of passes with more than two classes: a limit of 8 lowers the error by no more than 1% on any corpus
 (`python benchmarks/choose_views.py classes`)."""
 MOST_IN_TURNS = 4
-"""The number of passes for a machine that is fitted without a third of the documents, only to choose its weight.
+"""Maximum number of passes for a machine that is fitted on two thirds of the documents, just to choose its weight.
 
-Chosen by `python benchmarks/choose_views.py passes`: weighting takes a seventh less CPU time than with 8."""
+Chosen by `python benchmarks/choose_views.py passes`: weighting takes a seventh less CPU time than with 8 passes."""
 
 
 _LARGEST = 1e9  # rows have length 1, so a valid intercept is far smaller
 
 
 def intercepts_of(values: "Iterable[float]") -> Numbers:
-    """Return intercepts from a file as an array; BadModel if they aren't finite and of plausible size.
+    """Return intercepts read from a file as an array; BadModel if they aren't finite and of plausible size.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class SecondStage:
     spec : ExpertSpec
         Its specification.
     counted : bool
-        Whether rows have counts and the machine uses them.
+        Whether the rows have counts that the machine uses.
     table : Table, FileTable or None
         Strength and coefficients by column; None before fitting, when all scores are 0.
     intercepts : sequence of float
@@ -103,7 +103,7 @@ class SecondStage:
         return SecondStage(self.spec, self.counted)
 
     def entries(self) -> bytes:
-        """Return the table in file format; empty before fitting."""
+        """Return the table serialized for a file; empty before fitting."""
         if self.table is None:
             return b""
         if not isinstance(self.table, Table):
@@ -174,7 +174,7 @@ class SecondStage:
 
 
 def arrays_of(table: Table) -> "tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]":
-    """Return a table in memory as arrays without copying: place (1 + row, or 0) and values (rows, each)."""
+    """Return an in-memory table as arrays, without copying: place (1 + row, or 0) and values (rows, each)."""
     import numpy as np
 
     place = np.frombuffer(table.place, np.int32)
@@ -182,7 +182,7 @@ def arrays_of(table: Table) -> "tuple[npt.NDArray[np.int32], npt.NDArray[np.int3
 
 
 def _of_all_classes(counts: "npt.NDArray[np.int32]") -> "IntArray":
-    """Return each row's number of documents over all classes; for two classes ten times as fast as `sum`."""
+    """Return each row's document count across all classes; for two classes, ten times as fast as `sum`."""
     import numpy as np
 
     return np.add(counts[:, 0], counts[:, 1], dtype=np.int64) if counts.shape[1] == 2 else counts.sum(1)
@@ -202,7 +202,7 @@ def log_odds_of_rows(counts: "npt.NDArray[np.int32]", sums: Sums, c: int, smooth
 
 
 def _table_of(counted: Table, strength: "npt.NDArray[np.float32]", each: int) -> Table:
-    """Return a table of the columns with a strength, with coefficients 0, indexed like the table of counts.
+    """Return a table of the columns with a strength, with all coefficients 0, indexed like the table of counts.
 
     It shares the counts' index, unless the columns without a strength would take more memory than a separate index.
     """

@@ -20,7 +20,7 @@ class Log:
     Parameters
     ----------
     level : {"debug", "info", "warning", "error"}
-        Minimum level of events; start-up events are always logged.
+        Minimum level to log; start-up events are always logged.
     stream : text file, optional
         Destination; stderr by default.
     """
@@ -33,15 +33,15 @@ class Log:
         self._thread = 0
 
     def gather(self, later: Callable[[Callable[[], None]], Any] | None) -> None:
-        """Buffer events of this thread until `later` calls back, so that an event-loop iteration needs one write.
+        """Buffer events from this thread until `later` calls back, so that an event-loop iteration needs one write.
 
-        Warnings, errors and events of other threads are written at once. With None, all events are.
+        Warnings, errors and events from other threads are written at once, and all events if `later` is None.
         """
         self.flush()
         self._later, self._thread = later, threading.get_ident()
 
     def __call__(self, level: str, event: str, **fields: Any) -> None:
-        """Log an event; if the write fails, the event is dropped without an error."""
+        """Log an event; if the write fails, the event is silently dropped."""
         if LEVELS[level] >= self.level:
             self._write(level, event, fields)
 

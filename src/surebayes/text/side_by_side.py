@@ -129,7 +129,7 @@ class Views(StreamMixin, TransformerMixin, BaseEstimator):
         return _joined(self._pass(self.vectorizers_, raw_documents, fit=False))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the terms as "view__term"; for hashed views, the column's number replaces the term.
+        """Return the terms as "view__term"; for hashed views, the column number replaces the term.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class Views(StreamMixin, TransformerMixin, BaseEstimator):
         return views
 
     def _pass(self, vectorizers: dict[str, Any], raw_documents: Iterable[Any], fit: bool) -> list[Any]:
-        """Pass over the documents once, chunk by chunk through each view."""
+        """Make one pass over the documents, feeding each chunk to every view."""
         raw_documents = self._given(raw_documents)
         steps = [(part, *vectorizers[name]._steps(fit)) for name, _, part in self._parts()]
         jobs = min(effective_n_jobs(self.n_jobs), len(steps))

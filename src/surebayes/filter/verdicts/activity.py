@@ -1,4 +1,4 @@
-"""Daily activity of a filter, and drift of its false alarms away from the promise."""
+"""A filter's daily activity, and the drift of its false-alarm rate from the promised one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FALSE_ALARM = 0.01
 """Maximum probability that `drift` ever reports a valid promise as broken."""
 MOST_TRUTHS = 20_000
-"""Maximum number of corrected verdicts, the latest, that `drift` examines."""
+"""Maximum number of corrected verdicts that `drift` examines, the latest first."""
 _POINTS = 200
 _LABELLED = "truth = ? AND asked = 1 AND told >= ? AND time >= ?"
 
@@ -32,7 +32,7 @@ def by_day(database: Database | None, lessons: Iterable[tuple[float, str]], days
     lessons : iterable of (float, str)
         The time and class of each lesson; "forget" for an undone one.
     days : int
-        Number of days, up to today.
+        Number of days, ending today.
     now : float
         The time, in seconds since 1970.
     """
@@ -64,9 +64,9 @@ def by_hour(database: Database | None, hours: int, now: float) -> dict[str, Any]
 
 
 def _counts(database: Database, start: float, step: float, most: int) -> list[tuple[int, str, int]]:
-    """Count verdicts by interval and label, reading only the index (label, time).
+    """Count verdicts by interval and label, reading only the (label, time) index.
 
-    The few documents that were judged only because their label arrived are then subtracted.
+    Then subtract the few documents that were judged only because a label arrived for them.
     """
     counted: dict[tuple[int, str], int] = {}
     end, label = start + step * most, ""
@@ -83,7 +83,7 @@ def _counts(database: Database, start: float, step: float, most: int) -> list[tu
 
 
 class _Promise(NamedTuple):
-    """A promised rate of false alarms among documents of the first class, and its start."""
+    """A promised false-alarm rate among documents of the first class, and when it took effect."""
 
     positive: Any
     rate: float
@@ -92,9 +92,9 @@ class _Promise(NamedTuple):
 
 
 class DriftWatch:
-    """A count of labelled verdicts against a promise on false alarms, kept between queries.
+    """A running check of labelled verdicts against a false-alarm promise, kept between queries.
 
-    Each verdict counts once. A cleared label or a new promise restarts the count.
+    Each verdict counts once. Clearing a label or making a new promise restarts the count.
     """
 
     def __init__(self) -> None:

@@ -28,20 +28,20 @@ class Entry:
     title, publisher, licence, contents : str
         Full name, publisher, licence or agreement, and contents.
     obtain : str
-        Where to get it, or the reason why it isn't available.
+        Where to get it, or why it isn't available.
     obtainable : bool
         Whether anybody can get it.
     used_by : tuple of str
         The papers that use it.
     stands_in_for : tuple of str
-        The unavailable corpora of the papers that it replaces.
+        The unavailable corpora, used in the papers, that it replaces.
     kind : str
-        Kind of the documents: "mail" (RFC 822 bytes), "newsgroup" (article with headers, bytes), "html" (HTTP headers
+        Type of document: "mail" (RFC 822 bytes), "newsgroup" (article with headers, bytes), "html" (HTTP headers
         and HTML, bytes), "text" (str) or "counts" (str of ``term:count`` pairs).
     parquet, fold : str or None
         The Parquet file that `load` looks for first, and its column with the fold.
     layout : str or None
-        The publisher's format, which `load` reads otherwise.
+        The publisher's format, which `load` reads if there is no Parquet file.
     folders : tuple of str
         Usual names of the unpacked folder or file.
     documents : int or None
@@ -88,7 +88,7 @@ _ALL = (
         "Hotmail",
         "Microsoft; never published",
         "private",
-        "915,000 messages of a mail service in chronological order: 765,000 to train, 150,000 to test",
+        "915,000 messages from a mail service, in chronological order: 765,000 for training, 150,000 for testing",
         "not available; SpamAssassin and Enron-Spam stand in for it",
         (KOLCZ_YIH,),
         obtainable=False,
@@ -101,7 +101,7 @@ _ALL = (
         "TREC 2005 public spam corpus (trec05p-1)",
         _WATERLOO,
         _TREC_AGREEMENT,
-        "92,189 raw messages in the order of arrival, ham from Enron employees' mailboxes",
+        "92,189 raw messages in order of arrival, ham from Enron employees' mailboxes",
         "agree to the terms at plg.uwaterloo.ca/~gvcormac/treccorpus and unpack trec05p-1.tgz",
         (KOLCZ_YIH,),
         kind="mail",
@@ -116,7 +116,7 @@ _ALL = (
         "TREC 2006 public spam corpus, English (trec06p)",
         _WATERLOO,
         _TREC_AGREEMENT,
-        "37,822 raw messages in the order of arrival",
+        "37,822 raw messages in order of arrival",
         "agree to the terms at plg.uwaterloo.ca/~gvcormac/treccorpus06 and unpack trec06p.tgz",
         (KOLCZ_YIH,),
         kind="mail",
@@ -145,7 +145,7 @@ _ALL = (
         "Reuters-21578, Distribution 1.0",
         "Reuters and Carnegie Group; D. D. Lewis",
         'research use only; acknowledge "Reuters-21578, Distribution 1.0"',
-        "21,578 newswire stories of 1987 with none, one or several of 120 topics; ModApte split",
+        "21,578 newswire stories from 1987, each with zero or more of 120 topics; ModApte split",
         "www.daviddlewis.com/resources/testcollections/reuters21578 (reuters21578.tar.gz)",
         (KIM, FRANK, CHOWDHURY),
         parquet="reuters21578.parquet",
@@ -154,8 +154,8 @@ _ALL = (
         documents=21_578,
         splits=_counts(train=9_603, test=3_299, unused=8_676),
         notes=(
-            "Multi-label. 90 categories have a training and a test document (Kim; Kolcz & Chowdhury).",
-            "Kolcz & Chowdhury's 101 categories and 10,724 documents are another cut that can't be rebuilt.",
+            "Multi-label. 90 categories have at least one training and one test document (Kim; Kolcz & Chowdhury).",
+            "Kolcz & Chowdhury's 101 categories and 10,724 documents come from a subset that can't be reconstructed.",
         ),
     ),
     Entry(
@@ -163,7 +163,7 @@ _ALL = (
         "KoreanNews2002",
         "built by the authors of the paper from news portals; never published",
         "private",
-        "15,000 Korean news articles of 2002 in chronological order, 46 classes, one each",
+        "15,000 Korean news articles from 2002 in chronological order, each in one of 46 classes",
         "not available; klue_ynat and korean_news_1600 stand in for it",
         (KIM,),
         obtainable=False,
@@ -175,7 +175,7 @@ _ALL = (
         "WebKB, the 4 Universities data set",
         "CMU World Wide Knowledge Base project",
         "freely available; no licence stated",
-        "8,282 web pages of computer science departments, collected in January 1997, seven classes",
+        "8,282 web pages from computer science departments, collected in January 1997, seven classes",
         "www.cs.cmu.edu/afs/cs.cmu.edu/project/theo-20/www/data (webkb-data.gtar.gz)",
         (FRANK,),
         kind="html",
@@ -191,8 +191,8 @@ _ALL = (
         "Industry Sector",
         "Market Guide and A. McCallum, University of Massachusetts",
         "freely available; no licence stated",
-        "9,649 web pages of companies in a hierarchy of 105 industries",
-        "people.cs.umass.edu/~mccallum/data (sector.tar.gz), where it is still offered",
+        "9,649 company web pages in a hierarchy of 105 industries",
+        "people.cs.umass.edu/~mccallum/data (sector.tar.gz), if it is still available there",
         (FRANK,),
         kind="html",
         layout="tree",
@@ -205,7 +205,7 @@ _ALL = (
         "20 Newsgroups, original",
         "K. Lang; J. Rennie",
         "freely available; no licence stated",
-        "19,997 Usenet articles of 1992-93 with all headers, 20 groups of 1,000 (soc.religion.christian 997)",
+        "19,997 Usenet articles from 1992-93 with all headers, 20 groups of 1,000 (soc.religion.christian 997)",
         "qwone.com/~jason/20Newsgroups (20news-19997.tar.gz)",
         (FRANK, CHOWDHURY),
         stands_in_for=("sraa",),
@@ -216,7 +216,7 @@ _ALL = (
         documents=19_997,
         classes=MappingProxyType({group: 997 if "christian" in group else 1000 for group in _GROUPS.split()}),
         notes=(
-            "531 articles are copies of an earlier one: random splits leak.",
+            "531 articles duplicate an earlier one, so random splits leak.",
             "The headers name the group: use newsgroup_text.",
         ),
     ),
@@ -233,7 +233,7 @@ _ALL = (
         folders=("20news-bydate",),
         documents=18_846,
         splits=_counts(train=11_314, test=7_532),
-        notes=("Its articles have no Date header: read from folders they come in the order of their names.",),
+        notes=("Its articles have no Date header: when read from folders, they are ordered by file name.",),
     ),
     Entry(
         "ecml2006_a",
@@ -241,7 +241,7 @@ _ALL = (
         "S. Bickel, Humboldt-Universität zu Berlin",
         "freely available; no licence stated",
         f"4,000 training messages, three inboxes of 2,500; {_ECML_FORMAT}",
-        "the challenge's page, www.ecmlpkdd2006.org/challenge.html, where it is still offered",
+        "the challenge's page, www.ecmlpkdd2006.org/challenge.html, if it is still available there",
         (JUNEJO,),
         kind="counts",
         parquet="ecml2006.parquet",
@@ -249,7 +249,7 @@ _ALL = (
         folders=("ecml2006", "ecml2006_a", "task_a"),
         documents=11_500,
         splits=_counts(train=4_000, test=7_500),
-        notes=("Where the training file is missing, train on two inboxes and test on the third.",),
+        notes=("If the training file is missing, train on two inboxes and test on the third.",),
     ),
     Entry(
         "ecml2006_a_tune",
@@ -257,14 +257,14 @@ _ALL = (
         "S. Bickel, Humboldt-Universität zu Berlin",
         "freely available; no licence stated",
         f"4,000 training messages, one inbox of 2,500; {_ECML_FORMAT}",
-        "the challenge's page, www.ecmlpkdd2006.org/challenge.html, where it is still offered",
+        "the challenge's page, www.ecmlpkdd2006.org/challenge.html, if it is still available there",
         kind="counts",
         parquet="ecml2006.parquet",
         layout="ecml_a_tune",
         folders=("ecml2006", "ecml2006_a", "task_a"),
         documents=6_500,
         splits=_counts(train=4_000, test=2_500),
-        notes=("Its word numbers are not those of the other files: never mix them.",),
+        notes=("Its word numbers differ from those in the other files; never mix the two.",),
     ),
     Entry(
         "ecml2006_b",
@@ -272,7 +272,7 @@ _ALL = (
         "S. Bickel, Humboldt-Universität zu Berlin",
         "freely available; no licence stated",
         f"100 training messages, 15 inboxes of 400; {_ECML_FORMAT}",
-        "the challenge's page, www.ecmlpkdd2006.org/challenge.html, where it is still offered",
+        "the challenge's page, www.ecmlpkdd2006.org/challenge.html, if it is still available there",
         (JUNEJO,),
         kind="counts",
         parquet="ecml2006.parquet",
@@ -287,14 +287,14 @@ _ALL = (
         "S. Bickel, Humboldt-Universität zu Berlin",
         "freely available; no licence stated",
         f"100 training messages, two inboxes of 400; {_ECML_FORMAT}",
-        "the challenge's page, www.ecmlpkdd2006.org/challenge.html, where it is still offered",
+        "the challenge's page, www.ecmlpkdd2006.org/challenge.html, if it is still available there",
         kind="counts",
         parquet="ecml2006.parquet",
         layout="ecml_b_tune",
         folders=("ecml2006", "ecml2006_b", "task_b"),
         documents=900,
         splits=_counts(train=100, test=800),
-        notes=("Its word numbers are not those of the other files: never mix them.",),
+        notes=("Its word numbers differ from those in the other files; never mix the two.",),
     ),
     Entry(
         "movie_reviews",
@@ -317,7 +317,7 @@ _ALL = (
         "A. McCallum, University of Massachusetts",
         "freely available; no licence stated",
         "73,218 Usenet articles in four classes",
-        "people.cs.umass.edu/~mccallum/data (sraa.tar.gz), where it is still offered; news20 stands in for it",
+        "people.cs.umass.edu/~mccallum/data (sraa.tar.gz), if it is still available there; news20 stands in for it",
         (JUNEJO,),
         kind="newsgroup",
         layout="sraa",
@@ -328,7 +328,7 @@ _ALL = (
         "trec_ap",
         "TREC-AP",
         "Associated Press, in TIPSTER: Linguistic Data Consortium; categories by D. D. Lewis",
-        "a paid licence of the Linguistic Data Consortium",
+        "a paid licence from the Linguistic Data Consortium",
         "209,783 newswire stories of 1988-90 in 20 categories",
         "only by licence, and the lists of categories and splits aren't part of it: there is no reader",
         (CHOWDHURY,),
@@ -339,8 +339,8 @@ _ALL = (
         "spamassassin",
         "SpamAssassin public corpus",
         "Apache SpamAssassin project (J. Mason)",
-        "freely available, copyright with the senders; a packaged edition is under PDDL/CC0",
-        "6,046 raw messages of 2001-2003, among them 250 of hard ham",
+        "freely available, copyright remains with the senders; a packaged edition is under PDDL/CC0",
+        "6,046 raw messages of 2001-2003, including 250 hard ham",
         "spamassassin.apache.org/old/publiccorpus (the five archives of 20030228 and 20050311)",
         stands_in_for=("hotmail", "trec05p", "trec06p"),
         kind="mail",
@@ -350,8 +350,8 @@ _ALL = (
         documents=6_046,
         classes=_counts(ham=4_150, spam=1_896),
         notes=(
-            "The publisher's readme still says 6,047: one message was taken out of spam_2 in 2005 as wrongly labelled.",
-            "In the order of the topmost Received header, else of Date.",
+            "The publisher's readme still says 6,047: one mislabelled message was removed from spam_2 in 2005.",
+            "Ordered by the topmost Received header, or by Date if there is none.",
         ),
     ),
     Entry(
@@ -359,7 +359,7 @@ _ALL = (
         "Enron-Spam, preprocessed",
         _AUEB,
         "free for research; acknowledge Metsis, Androutsopoulos & Paliouras 2006",
-        "33,716 messages, ham of six Enron employees and spam of other sources; subject and body only",
+        "33,716 messages, ham from six Enron employees and spam from other sources; subject and body only",
         "www2.aueb.gr/users/ion/data/enron-spam (enron1 to enron6, preprocessed)",
         stands_in_for=("hotmail", "trec05p", "trec06p"),
         kind="mail",
@@ -370,8 +370,8 @@ _ALL = (
         classes=_counts(ham=16_545, spam=17_171),
         notes=(
             "Use the order, never the date in the file name: the dates separate the classes.",
-            "3,253 messages are copies of an earlier one: random splits leak.",
-            "A file is a Subject line and the body, without a blank line between them: use `mails`.",
+            "3,253 messages duplicate an earlier one, so random splits leak.",
+            "Each file consists of a Subject line and the body, with no blank line between them: use `mails`.",
         ),
     ),
     Entry(
@@ -379,7 +379,7 @@ _ALL = (
         "Ling-Spam",
         _AUEB,
         "freely available; acknowledge Androutsopoulos et al. 2000",
-        "2,893 messages of the Linguist list and spam, in ten folds",
+        "2,893 messages from the Linguist List, plus spam, in ten folds",
         "www2.aueb.gr/users/ion/data (lingspam_public.tar.gz)",
         kind="text",
         parquet="lingspam.parquet",
@@ -432,7 +432,7 @@ _ALL = (
         splits=_counts(train=1_804_874, validation=97_320, test=97_320),
         notes=(
             "Columns text, toxicity and six more; files data/train-*.parquet, data/validation-*, data/test-*.",
-            "Toxic is a comment that at least half of its annotators called so.",
+            "A comment counts as toxic if at least half of its annotators called it toxic.",
         ),
     ),
     Entry(
@@ -440,7 +440,7 @@ _ALL = (
         "KLUE YNAT: headlines of the Yonhap news agency",
         "KLUE benchmark; this edition by DACON",
         "CC BY-SA 4.0",
-        "45,654 Korean headlines of 2016-2020 in seven classes",
+        "45,654 Korean headlines from 2016-2020 in seven classes",
         "klue-benchmark.com (ynat-v1.1), or DACON's edition of its training part as a Parquet file",
         stands_in_for=("koreannews2002",),
         parquet="klue_ynat_dacon_train.parquet",
@@ -454,7 +454,7 @@ _ALL = (
         "Korean news articles",
         "unknown; collected from news sites",
         "press text with rights reserved: research use only",
-        "1,600 articles, 200 of each of eight classes; title TAB body",
+        "1,600 articles, 200 in each of eight classes; title TAB body",
         "only as a Parquet file (columns id, labels, order, text); no publisher is known",
         stands_in_for=("koreannews2002",),
         parquet="korean_news_1600.parquet",
