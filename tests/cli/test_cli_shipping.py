@@ -99,8 +99,8 @@ def test_sync_by_command(places, mails, run):
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["follow"], "Name the SOURCE"), (["follow", "x", "--promote"], "leave out SOURCE"),
-        (["follow", "--as-is"], "requires --promote"), (["ship", "--stop", "--sync"], "excludes"),
+        (["follow"], "Give the SOURCE"), (["follow", "x", "--promote"], "Leave out SOURCE"),
+        (["follow", "--as-is"], "requires --promote"), (["ship", "--stop", "--sync"], "can't be combined"),
     ],
 )  # fmt: skip
 def test_calls_that_are_not_understood(tmp_path, run, words, text):

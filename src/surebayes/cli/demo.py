@@ -31,7 +31,10 @@ _AT = "From demo@example.org Thu Jan  1 00:00:00 2026\n"
     examples=(
         ("surebayes demo", "Work in a temporary folder, and print its name."),
         ("surebayes demo --out demo/", "Work in the folder demo/."),
-        ("surebayes demo --serve", f"Fill a filter with a month of synthetic mail, and open its page on {_ADDRESS}."),
+        (
+            "surebayes demo --serve",
+            f"Create a filter with a month of synthetic mail, and open its web page at {_ADDRESS}.",
+        ),
     ),
 )
 @click.option(
@@ -88,7 +91,7 @@ def demo(ctx: click.Context, /, out: str | None, mails: int | None, serve: bool,
 def _mails(data: str | None, count: int | None) -> tuple[list[bytes], list[str], str]:
     from surebayes import corpora, synthetic
 
-    advice = "set SUREBAYES_DATA to a folder of corpora to use real mail"
+    advice = "to use real mail, set SUREBAYES_DATA to the folder that contains the corpora"
     if "spamassassin" in corpora.available(data or None):
         try:
             corpus = corpora.load("spamassassin", data or None)
@@ -115,7 +118,7 @@ def _plot(folder: Path) -> tuple[Any, ...]:
     from importlib.util import find_spec
 
     if find_spec("matplotlib") is None:
-        _show.note("No picture without matplotlib: pip install 'surebayes[plots]'.")
+        _show.note("Plots require matplotlib: pip install 'surebayes[plots]'.")
         return ()
     return "--plot", folder / "roc.png"
 
@@ -158,11 +161,11 @@ def _served(folder: Path, http: str) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     model, users = folder / "filter", folder / "users"
     if not model.exists():
-        _show.say(f"A month of synthetic mail, in {folder} ...")
+        _show.say(f"Creating a filter with a month of synthetic mail in {folder} ...")
         fill(folder)
     if address.path is None:
         url = f"http://{address}/"
-        _show.say(f"The page: {url} (Ctrl-C ends the server)")
+        _show.say(f"Web page: {url} (press Ctrl-C to stop the server)")
         threading.Thread(target=_open_page, args=(address.host, address.port, url), daemon=True).start()
     return serve(Options(os.fspath(model), os.fspath(users), {"http": [address]}, log_level="warning"))
 

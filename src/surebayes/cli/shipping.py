@@ -117,12 +117,14 @@ def follow(
         raise click.UsageError("--as-is requires --promote.")
     if promote:
         if source is not None or once:
-            raise click.UsageError("--promote takes the source that the copy follows: leave out SOURCE and --once.")
+            raise click.UsageError(
+                "--promote uses the source that the copy already follows. Leave out SOURCE and --once."
+            )
         _promote(model, as_is, as_json)
         return
     if not os.path.exists(os.path.join(model, NAME)):
         if source is None:
-            raise click.UsageError("Name the SOURCE of the new copy: a folder, or a URL.")
+            raise click.UsageError("Give the SOURCE of the new copy: a folder or a URL.")
         with _show.progress("copying the base"):
             shipping.start(model, source)
         if group is not None:
@@ -147,7 +149,7 @@ def _promote(model: str, as_is: bool, as_json: bool | None) -> None:
         _show.note(
             "Its source could not be prevented from shipping. Stop it, and make sure that it does not start again."
         )
-    _show.note(f"Ship it again: surebayes serve -m {model} --ship DIR")
+    _show.note(f"To ship it in turn: surebayes serve -m {model} --ship DIR")
 
 
 def _once(model: str, as_json: bool | None) -> None:

@@ -49,10 +49,12 @@ def _found(users: str | None, model: str | None, may_be_new: bool = False) -> Pe
     from surebayes.filter.site_persons import persons_of
 
     if not users:
-        raise click.UsageError("No folder of layers. Give --users DIR, or -m DIR of a site whose settings name it.")
+        raise click.UsageError(
+            "No folder of personal layers. Give --users DIR, or -m DIR of a site whose settings specify it."
+        )
     persons = persons_of(users, model)
     if not os.path.isdir(users) and not may_be_new and persons.shared is None:
-        raise NoInput(f"{users!r} is not a folder. Name the folder of personal layers with --users DIR.")
+        raise NoInput(f"{users!r} is not a folder. Give the folder of personal layers with --users DIR.")
     return persons
 
 
@@ -265,9 +267,9 @@ def forget(
     asked = list(dict.fromkeys(checked_name(name) for name in names))
     if not yes:
         if not sys.stdin.isatty():
-            raise click.UsageError("`users forget` deletes lessons for good. Confirm with --yes.")
+            raise click.UsageError("`users forget` deletes lessons permanently. Confirm with --yes.")
         known = sum(has_layer(folder(persons.users, name)) for name in asked)
-        click.confirm(f"Delete the layers of {known} of {len(asked)} people for good?", abort=True, err=True)
+        click.confirm(f"Permanently delete the layers of {known} of {len(asked)} people?", abort=True, err=True)
     done, last = list[dict[str, Any]](), 0
     for name in asked:
         persons.shared = persons.shared or shared_by(persons.users, name)

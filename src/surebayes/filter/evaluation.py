@@ -251,7 +251,7 @@ def draw_roc(
 ) -> None:
     """Draw the start of ROC curves, up to a false-positive rate, into a PNG, SVG or PDF file.
 
-    This needs the extra ``plots``.
+    This requires the ``plots`` extra.
 
     Parameters
     ----------

@@ -729,7 +729,7 @@ class Filter:
         Parameters
         ----------
         max_fpr : float, optional
-            The largest false-alarm rate, by default .001, for documents that resemble the reserve.
+            The highest acceptable false-alarm rate, by default .001, for documents that resemble the reserve.
         confidence : float, optional
             Probability that the promise holds, by default .95. A call without this, `max_fpr`, `min_precision`,
             `mislabelled`, `together`, `anytime` and `budget` is a renewal, which repeats the last promise.
@@ -1972,7 +1972,7 @@ class Filter:
     def receipts(self, documents: Iterable[bytes | str] = (), fingerprints: Iterable[str] = ()) -> list[dict[str, Any]]:
         """Return a signed receipt for each document: it is, or is not, among the lessons now.
 
-        This needs the extra `receipts`. The first receipt creates the folder's key, `receipts.key`. Check a receipt
+        This requires the `receipts` extra. The first receipt creates the folder's key, `receipts.key`. Check a receipt
         with `surebayes verify`.
 
         Parameters

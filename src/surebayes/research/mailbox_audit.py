@@ -539,7 +539,7 @@ def _day(when: float | None) -> str | None:
 
 
 def draw_blocks(report: MailboxAudit, path: str) -> None:
-    """Plot the errors of both filters over time to a PNG, SVG or PDF file; needs the extra ``plots``."""
+    """Plot the errors of both filters over time to a PNG, SVG or PDF file; requires the ``plots`` extra."""
     from surebayes.filter.evaluation import check_picture
 
     try:

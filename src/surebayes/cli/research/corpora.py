@@ -42,7 +42,7 @@ def list_(data: str | None, as_json: bool | None) -> None:
     if paths:
         _show.say(f"Here: in {_folder(paths)}. Gone: no longer distributed. Details: surebayes corpora info NAME")
     else:
-        _show.note("No corpora found. Put them into one folder, and name it with --data or SUREBAYES_DATA.")
+        _show.note("No corpora found. Put them in one folder, and specify it with --data or SUREBAYES_DATA.")
 
 
 def _folder(paths: Any) -> str:
@@ -110,7 +110,9 @@ def check(ctx: click.Context, names: tuple[str, ...], data: str | None, as_json:
 
     wanted = names or tuple(catalogue.available(data or None))
     if not wanted:
-        raise catalogue.CorpusMissing("No corpora found. Name their folder with --data or SUREBAYES_DATA.")
+        raise catalogue.CorpusMissing(
+            "No corpora found. Specify the folder that contains them with --data or SUREBAYES_DATA."
+        )
     checks = []
     with _show.progress("reading corpora", len(wanted), "corpora") as counter:
         for name in wanted:

@@ -108,7 +108,11 @@ def reproduce(
 def _missing_corpora(results: Sequence[Result]) -> str:
     notes = " ".join(dict.fromkeys(note for result in results for note in result.notes if "corpus" in note.lower()))
     named = "SUREBAYES_DATA" in notes
-    return notes if named else f"{notes} Name the folder of corpora with --data or SUREBAYES_DATA.".strip()
+    return (
+        notes
+        if named
+        else f"{notes} Specify the folder that contains the corpora with --data or SUREBAYES_DATA.".strip()
+    )
 
 
 def _run(

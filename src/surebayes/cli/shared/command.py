@@ -258,7 +258,7 @@ class Command(_WithHelp):
         )
         if user is None:
             if flags.get("users") and not flags.get("everybody"):
-                raise click.UsageError("--users needs --user NAME, the person whose layer to use.")
+                raise click.UsageError("--users requires --user NAME, the person whose layer is used.")
             return None
         if users is None:
             raise click.UsageError("--user needs --users DIR, the folder of personal layers.")

@@ -158,11 +158,11 @@ def _folder(folder: str | os.PathLike[str] | None, hint: str = "") -> Path:
     named = folder if folder is not None else os.environ.get("SUREBAYES_DATA")
     if not named:
         raise CorpusMissing(
-            f"No folder of corpora was given: pass `folder`, or set the environment variable SUREBAYES_DATA.{hint}"
+            f"No folder with corpora was given. Pass `folder`, or set the environment variable SUREBAYES_DATA.{hint}"
         )
     path = Path(named)
     if not path.is_dir():
-        raise CorpusMissing(f"{path} is not a folder. Give a folder of corpora.{hint}")
+        raise CorpusMissing(f"{path} is not a folder. Give the folder that contains the corpora.{hint}")
     return path
 
 
@@ -205,7 +205,8 @@ def available(folder: str | os.PathLike[str] | None = None) -> dict[str, Path]:
     Parameters
     ----------
     folder : path, optional
-        The folder of corpora; by default the value of SUREBAYES_DATA. Without either, the result is empty.
+        The folder that contains the corpora; by default the value of SUREBAYES_DATA. Without either, the
+        result is empty.
 
     Examples
     --------
@@ -231,7 +232,7 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> Corpus:
     name : str
         A name of the catalogue.
     folder : path, optional
-        The folder of corpora, or of this corpus; by default the value of SUREBAYES_DATA.
+        The folder that contains the corpora, or the folder of this corpus; by default the value of SUREBAYES_DATA.
 
     Returns
     -------

@@ -96,7 +96,7 @@ class Lab:
     Parameters
     ----------
     folder : path, optional
-        The folder of corpora; by default the value of SUREBAYES_DATA.
+        The folder that contains the corpora; by default the value of SUREBAYES_DATA.
     cache : path, optional
         The cache's folder; by default ``surebayes`` in the user's cache folder.
     jobs : int, default=1

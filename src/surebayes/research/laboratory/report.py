@@ -83,7 +83,7 @@ class Plot:
     marked: tuple[str, ...] = ()
 
     def draw(self, path: Path) -> None:
-        """Write the plot to a file, in the format of its suffix; needs matplotlib (the extra ``plots``)."""
+        """Write the plot to a file, in the format of its suffix; requires matplotlib (the ``plots`` extra)."""
         # The object interface: no window, no global state, no change of the user's backend.
         try:
             from matplotlib import rc_context

@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     )
     arguments_parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     arguments_parser.add_argument("--jobs", type=int, default=1, help="number of processes (default: 1)")
-    arguments_parser.add_argument("--data", type=Path, help="folder of corpora (default: SUREBAYES_DATA)")
+    arguments_parser.add_argument("--data", type=Path, help="folder with the corpora (default: SUREBAYES_DATA)")
     arguments_parser.add_argument(
         "--cache", type=Path, help="folder for cached results (default: the user's cache folder)"
     )
