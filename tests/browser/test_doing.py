@@ -24,14 +24,17 @@ def test_the_overview_answers_in_one_sentence(site, look):
     answer = page.get_by_label("Overview", exact=True).inner_text()
     assert re.match(r"All is well[.;]|\d+ problems? to fix\.", answer)
     assert "Last 24 hours: 120 messages" in answer
-    verdicts = page.get_by_label("Verdicts, 30 days").locator("svg").get_attribute("aria-label")
+    verdicts = page.get_by_label("Verdicts in the last 30 days").locator("svg").get_attribute("aria-label")
     assert verdicts == "120 verdicts in 30 days"
-    hours = page.get_by_label("Verdicts, 24 hours").locator("svg").get_attribute("aria-label")
+    hours = page.get_by_label("Verdicts in the last 24 hours").locator("svg").get_attribute("aria-label")
     assert hours == "120 verdicts in 24 hours"
-    assert page.get_by_label("Lessons, 30 days").locator("svg").get_attribute("aria-label") == "30 lessons in 30 days"
+    assert (
+        page.get_by_label("Lessons in the last 30 days").locator("svg").get_attribute("aria-label")
+        == "30 lessons in 30 days"
+    )
     known = asked(site, lambda mine: mine.audit()["spam"]["known"])
     band = page.get_by_label("False alarms so far").locator("svg").get_attribute("aria-label")
-    assert f"of {known['n']} good message" in band
+    assert f"in {known['n']} good message" in band
 
 
 def test_what_is_promised_is_shown(site, look):
@@ -40,7 +43,7 @@ def test_what_is_promised_is_shown(site, look):
     promise = asked(site, lambda mine: mine.certificate)
     card = page.get_by_label("Promise", exact=True).inner_text()
     for sentence in promise.promises:
-        assert sentence in card
+        assert f"{sentence[:1].upper()}{sentence[1:]}" in card
     assert f"{promise.n_negatives:,} good messages" in card
     budget = page.get_by_label("Alarm budget").inner_text()
     assert re.search(r"Debt\s+\d+\.\d\d of 5 alarms", budget)
@@ -340,8 +343,8 @@ def test_a_person_is_forgotten(peopled, look, scripts):
     assert row.locator("td").nth(1).inner_text() == "2"
     row.locator("a:has-text('delete')").click()
     assert (peopled.users / "ann").exists()  # nothing has happened yet
-    page.click("button:has-text('Delete ann')")
-    assert re.search(r"Deleted ann: their layer and \d+ remembered", page.locator(".notice").inner_text())
+    page.click("button:has-text('Delete data of ann')")
+    assert re.search(r"Deleted the data of ann \(their layer, \d+ remembered", page.locator(".notice").inner_text())
     assert not (peopled.users / "ann").exists()
     assert "No people yet" in page.locator("main").inner_text()
     page.goto(f"{peopled.url}/mail?q=person:ann")
@@ -372,7 +375,7 @@ def test_verdicts_are_beside_those_of_another_filter(site, look, scripts):
         ours = {each["subject"]: each["label"] for each in client.get("/v1/verdicts?limit=6").json()["verdicts"]}
     page = look(java_script_enabled=scripts)
     page.goto(f"{site.url}/promise/compare")
-    for link, differ in (("", True), ("Agreements", False)):
+    for link, differ in (("", True), ("Show agreements", False)):
         if link:
             page.click(f"a:has-text('{link}')")
         wanted = {
@@ -392,7 +395,7 @@ def test_a_lesson_is_undone_by_a_click(site, look):
     page.goto(f"{site.url}/learning")
     before = asked(site, lambda mine: sum(mine.status()["documents"].values()))
     page.locator("button:has-text('undo')").first.click()
-    assert "undone: forgotten" in page.locator(".notice").inner_text()
+    assert "undone. The message is now forgotten." in page.locator(".notice").inner_text()
     assert asked(site, lambda mine: sum(mine.status()["documents"].values())) == before - 1
 
 

@@ -35,7 +35,9 @@ def mine(trained, tmp_path):
 
 def test_a_budget_alone_and_beside_a_rate(mine):
     alone = mine.calibrate(budget=0.01, burst=2)
-    assert alone.promises[-1].startswith("in any stretch of n known ham at most 2 + 1% n alarms, whatever comes")
+    assert alone.promises[-1].startswith(
+        "in any run of n known ham, at most 2 + 1% x n alarms, plus those not yet reviewed"
+    )
     assert not alone.guaranteed
     assert alone.goal == "budget"
     both = mine.calibrate(max_fpr=0.2, confidence=0.9)

@@ -421,7 +421,7 @@ def test_a_renewal_says_when(certified, tmp_path):
     shutil.copytree(certified, tmp_path / "f")
     with sb.Filter.open(tmp_path / "f", renew=False) as mine:
         mine.teach(MAILS[100][0], "spam")
-        assert str(mine.certificate).startswith("being renewed (when `surebayes calibrate` is run): score > ")
+        assert str(mine.certificate).startswith("being renewed (when you run `surebayes calibrate`): score > ")
         assert mine.status()["certificate"]["state"] == "being renewed"
 
 

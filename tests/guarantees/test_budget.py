@@ -173,7 +173,7 @@ def test_impossible_budgets_are_refused(arguments, message):
 def test_the_sentence_names_whom_it_protects():
     bound = AlarmBudget(0.001, 5).bound(in_flight=2)
     assert bound.sentence("ham") == (
-        "in any stretch of n known ham at most 5 + 0.1% n alarms, whatever comes, and those in flight (2 now)"
+        "in any run of n known ham, at most 5 + 0.1% x n alarms, plus those not yet reviewed (2 now), whatever arrives"
     )
     assert AlarmBound(**bound.to_dict()) == bound
 

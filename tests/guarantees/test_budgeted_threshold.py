@@ -252,7 +252,7 @@ def test_documents_one_at_a_time():
     assert model.predict_one("lunch at noon with ann") == "ham"
     model.learn_one("cheap pills, the pharmacy newsletter you asked for", "ham")
     assert model.budget_.negatives == 1
-    assert "at most 5 + 10% n alarms" in str(model.certificate_)
+    assert "at most 5 + 10% x n alarms" in str(model.certificate_)
 
 
 def test_the_first_class_may_be_the_positive_one():
@@ -361,7 +361,7 @@ def test_the_certificate_states_both_promises():
     assert certificate.assumption == PREQUENTIAL
     measured, bound = certificate.promises
     assert measured.startswith("at most 1% of False like these, confidence 50%; prequential: measured, not guaranteed")
-    assert bound.startswith("in any stretch of n known False at most 5 + 1% n alarms, whatever comes, and those in fl")
+    assert bound.startswith("in any run of n known False, at most 5 + 1% x n alarms, plus those not yet reviewed (")
     assert certificate.budget.alarms == 1
     assert Certificate.from_json(certificate.to_json()) == certificate
     assert json.loads(certificate.to_json())["promises"] == list(certificate.promises)

@@ -275,10 +275,11 @@ def test_what_was_delivered_is_in_status_metrics_and_on_the_page(running):
     assert known["n"] >= 4
     assert 0 <= known["lower"] <= known["alarms"] / known["n"] <= known["upper"] <= 1
     sentence = status["promise"]["spam"]["delivered"]
-    assert f"of {known['n']:,}, confidence 95%)" in sentence
+    assert f"of {known['n']:,}, 95% confidence)" in sentence
     metrics = client.get("/metrics").text
     assert f'surebayes_audit_n{{label="spam",reading="known"}} {float(known["n"])}' in metrics
     assert 'surebayes_audit_upper{label="spam",reading="with_presumed"}' in metrics
     page = client.get("/promise", headers={"Accept": "text/html"}).text
     assert "Delivered so far: spam" in page
-    assert "actual rate of false alarms" in page
+    assert f'<p class="promise">S{sentence[1:]}.</p>' in page
+    assert "the true false-alarm rate lies within the band" in page

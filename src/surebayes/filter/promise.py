@@ -128,13 +128,13 @@ def _read(
     if until_renewal is not None and until_renewal < 0:
         when = "within seconds"
     elif until_renewal is None:
-        when = "when `surebayes calibrate` is run"
+        when = "when you run `surebayes calibrate`"
     elif until_renewal:
         lessons = "1 more lesson" if until_renewal == 1 else f"{until_renewal:,} more lessons"
-        when = f"after {lessons}, or at once by `surebayes calibrate`"
+        when = f"after {lessons}, or immediately if you run `surebayes calibrate`"
     else:
-        when = "with the next lessons, or at once by `surebayes calibrate`"
-    return certificate.renew(f"made for model {certificate.model}, which has changed to {model}", when)
+        when = "with the next lessons, or immediately if you run `surebayes calibrate`"
+    return certificate.renew(f"the model has changed from {certificate.model} to {model}", when)
 
 
 # ---------------------------------------------------------------------- making one

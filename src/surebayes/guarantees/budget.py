@@ -51,7 +51,7 @@ class AlarmBound:
     Examples
     --------
     >>> print(AlarmBudget(rate=0.001, burst=5).bound(in_flight=3))
-    in any stretch of n known negatives at most 5 + 0.1% n alarms, whatever comes, and those in flight (3 now)
+    in any run of n known negatives, at most 5 + 0.1% x n alarms, plus those not yet reviewed (3 now), whatever arrives
     """
 
     rate: float
@@ -65,8 +65,8 @@ class AlarmBound:
     def sentence(self, negatives: str = "negatives") -> str:
         """Return the promise as a sentence; `negatives` is the protected class."""
         return (
-            f"in any stretch of n known {negatives} at most {self.burst:g} + {percent(self.rate)} n alarms, whatever "
-            f"comes, and those in flight ({self.in_flight:,} now)"
+            f"in any run of n known {negatives}, at most {self.burst:g} + {percent(self.rate)} x n alarms, plus those "
+            f"not yet reviewed ({self.in_flight:,} now), whatever arrives"
         )
 
     __str__ = sentence

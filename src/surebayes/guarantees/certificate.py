@@ -5,8 +5,8 @@ assumption of each, for example:
 
 - "at most 0.1% of negatives like these, confidence 95%": exact for documents drawn like the held-out documents;
 - "prequential: measured, not guaranteed": from scores that documents got before their labels were known;
-- "in any stretch of n known negatives at most 5 + 0.1% n alarms, whatever comes, and those in flight (0 now)": a budget
-  of alarms.
+- "in any run of n known negatives, at most 5 + 0.1% x n alarms, plus those not yet reviewed (0 now), whatever arrives":
+  a budget of alarms.
 """
 
 from __future__ import annotations

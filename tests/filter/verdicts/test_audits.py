@@ -221,7 +221,7 @@ def test_a_filter_says_what_it_delivered(tmp_path):
         mine.train([MAILS[60]])
         again = mine.audit(confidence=0.99)["spam"]
         assert again["known"]["upper"] > audit["known"]["upper"]
-        with pytest.raises(ValueError, match="confidence must lie in"):
+        with pytest.raises(ValueError, match="confidence must be a number between 0 and 1"):
             mine.audit(confidence=95)
     with sb.Filter.open(tmp_path / "f") as mine:
         assert mine.audit()["spam"] == audit
@@ -257,15 +257,17 @@ def test_status_says_what_is_promised_what_was_delivered_and_the_worst(tmp_path)
         assert words["promised"] == "at most 20% of ham like these, confidence 95%"
         assert (words["state"], words["delivered"], words["worst"]) == ("holds", None, None)
         mine.calibrate(budget=0.01, burst=3)
-        worst = "in any stretch of n known good documents at most 3 + 1% n alarms, whatever comes"
+        worst = "in any run of n known good documents, at most 3 + 1% x n false alarms, plus those not yet reviewed ("
         assert mine.status()["promise"]["spam"]["worst"].startswith(worst)
         for raw, label in [mail for mail in MAILS[:60] if mail[1] == "ham"][:3]:
             mine.judge(raw + b" again and again")
             mine.teach(raw + b" again and again", label)
         words = mine.status()["promise"]["spam"]
         day = time.strftime("%Y-%m-%d", time.gmtime())
-        assert words["delivered"].startswith(f"since {day} a true rate of false alarms of 0% to ")
-        assert words["delivered"].endswith("of 3, confidence 95%), learning all the while")
+        assert words["delivered"].startswith(
+            f"since {day}, while the filter kept learning: true false-alarm rate 0% to "
+        )
+        assert words["delivered"].endswith("of 3, 95% confidence)")
         assert words["state"] == "being renewed"
 
 
@@ -282,9 +284,9 @@ def test_silence_is_shown_beside_known_truths(tmp_path):
     found["spam"]["since"] = "2026-03-03T10:00:00+00:00"
     sentence = in_words({}, found, {})["spam"]["delivered"]
     upper = f"{100 * sb.AlarmAudit.of_counts(40, 2).upper:.0f}"
-    assert sentence.startswith("since 2026-03-03, learning all the while: a true rate of false alarms of ")
-    assert "(2 of 2, confidence 95%); with 38 without a complaint a true rate" in sentence
-    assert sentence.endswith("(2 of 40, confidence 95%)")
+    assert sentence.startswith("since 2026-03-03, while the filter kept learning: true false-alarm rate ")
+    assert "(2 of 2, 95% confidence); including 38 presumed good: true false-alarm rate " in sentence
+    assert sentence.endswith("(2 of 40, 95% confidence)")
     assert f"{upper}%" in sentence or f"{int(upper) + 1}%" in sentence
     memory.close()
 
@@ -296,6 +298,7 @@ def test_bounds_are_rounded_outwards(n, share):
     found = {"spam": {"known": known, "presumed": 0, "since": "2026-03-03T10:00:00", "confidence": 0.95}}
     words = in_words({}, found, {})["spam"]["delivered"].split()
     assert not any("e+" in word for word in words)  # 100%, not 1e+02%
-    low, high = (float(word.rstrip("%")) / 100 for word in words if word.endswith("%"))
+    start = words.index("rate") + 1
+    low, high = (float(word.rstrip("%")) / 100 for word in (words[start], words[start + 2]))
     assert low <= audit.lower * (1 + 1e-9)
     assert high >= audit.upper * (1 - 1e-9)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from browsing import Browser, word_in
 from jinja2 import Environment
+from markupsafe import escape
 from running import Server, wait_until
 
 from surebayes.guarantees.certificate import STATES
@@ -121,7 +122,7 @@ def test_every_page_is_there_as_html_and_as_json(browser, page):
     shown = browser.get(page.path + needs)
     assert shown.status_code == 200, shown.text
     assert shown.headers["content-type"] == "text/html; charset=utf-8"
-    assert f"<h1>{page.title}</h1>" in shown.text
+    assert f"<h1>{escape(page.title)}</h1>" in shown.text
     plain = browser.get(f"{page.path}.json{needs}")
     assert plain.headers["content-type"] == "application/json"
     assert isinstance(plain.json(), dict)

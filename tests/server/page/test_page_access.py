@@ -229,18 +229,37 @@ def test_every_text_is_used_and_every_name_exists():
 def test_settings_and_metrics_show_the_hosts_that_share_the_journal(service, browsers, monkeypatch):
     from surebayes.filter.filter import Filter
 
-    host = {"name": "mail1", "this": True, "release": "1", "row": 1234, "digest": "d", "seconds": 4.2, "state": "equal"}
+    host = {
+        "name": "mail1",
+        "this": True,
+        "release": "1",
+        "row": 1234,
+        "digest": "d",
+        "seconds": 4.2,
+        "state": "equal",
+        "erased": True,
+    }
     found = [
         host,
         {**host, "name": "mail2", "row": 1200, "state": "behind"},
-        {**host, "name": "m3", "state": "different"},
+        {**host, "name": "m3", "state": "different", "erased": False},
     ]
     shared = {"url": "postgresql://db/f", "waiting": 3, "waiting_bytes": 9, "waiting_since": None,
               "waiting_verdicts": 5, "problem": "away now", "hosts": found}  # fmt: skip
     assert "postgresql" not in browsers["keeper"].get("/settings").text
     monkeypatch.setattr(Filter, "shared_status", lambda _: {"shared": shared})
     page = browsers["keeper"].get("/settings").text
-    for part in ("mail1", "mail2", "1,234", "same", "behind", "different", "away now", "3 lessons wait"):
+    for part in (
+        "mail1",
+        "mail2",
+        "1,234",
+        "same",
+        "behind",
+        "different",
+        "away now",
+        ", last erasure missing",
+        "Waiting on this host for the database: 3 lessons.",
+    ):
         assert part in page, part
     measured = browsers["keeper"].get("/metrics", headers={"Authorization": "Bearer keeper"}).text
     for line in ('surebayes_host_row{host="mail2"} 1200.0', 'surebayes_host_differs{host="m3"} 1.0',

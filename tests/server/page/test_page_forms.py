@@ -112,7 +112,7 @@ def test_a_mail_is_taught_and_forgotten(browser, service):
     for path, form, sentence in (
         ("/mail/check/teach", {"as": "ham"}, "Learnt as ham."),
         ("/mail/check/teach", {"as": "ham"}, "Already known as ham."),
-        ("/mail/check/teach", {"as": "spam"}, "Moved to spam"),
+        ("/mail/check/teach", {"as": "spam"}, "Relabelled as spam."),
         ("/mail/check/forget", {}, "Forgotten."),
         ("/mail/check/forget", {}, "was never learnt"),
     ):

@@ -80,7 +80,7 @@ def test_verdicts_are_reported_and_taken_back(browser, service):
     labelled = browser.get(f"/mail/message.json?number={latest['id']}").json()["row"]
     assert (labelled["truth"], labelled["who"]) == ("spam", "token 00aa8942")
     assert asked(service, lambda mine: mine.history(mail(2), 1))[0]["action"] == "learn"
-    assert "Undone: 1 message" in browser.send("/mail/undo", {"report": report_of(page)}).text
+    assert "Report undone for 1 message." in browser.send("/mail/undo", {"report": report_of(page)}).text
     assert browser.get(f"/mail/message.json?number={latest['id']}").json()["row"]["truth"] is None
     assert asked(service, lambda mine: mine.history(mail(2), 1))[0]["action"] == "forget"
     assert browser.send("/mail/undo", {"report": report_of(page)}).status_code == 422
@@ -94,7 +94,7 @@ def test_many_are_reported_at_once_and_taken_back(browser, service):
     page = browser.post("/mail/report", {"csrf": word, "number": [str(each) for each in numbers], "as": "spam"})
     assert "Reported 20 messages as spam." in page.text
     assert len(browser.get("/mail.json?q=is:reviewed").json()["verdicts"]) == 20
-    assert "Undone: 20 messages" in browser.send("/mail/undo", {"report": report_of(page)}).text
+    assert "Report undone for 20 messages." in browser.send("/mail/undo", {"report": report_of(page)}).text
     assert browser.get("/mail.json?q=is:reviewed").json()["verdicts"] == []
 
 
@@ -126,8 +126,8 @@ def test_a_script_is_answered_with_the_rows_that_changed(browser, service):
 def test_a_label_is_cleared_at_any_time(browser, service):
     judge(service, mail(1))
     browser.send("/mail/report", {"number": 1, "as": "spam"})
-    assert "Label cleared: the lesson is forgotten." in browser.send("/mail/clear", {"number": 1}).text
-    assert "Label cleared: there was none." in browser.send("/mail/clear", {"number": 1}).text
+    assert "Label cleared, and the lesson forgotten." in browser.send("/mail/clear", {"number": 1}).text
+    assert "This message had no label." in browser.send("/mail/clear", {"number": 1}).text
     assert browser.send("/mail/clear").status_code == 422
 
 
@@ -262,14 +262,16 @@ def test_one_lesson_is_undone_and_the_others_stay(browser, service):
     before = asked(service, lambda mine: mine.status()["documents"])
     rows = browser.get("/learning.json").json()["rows"]
     second = next(row for row in rows if row["label"] == "spam" and row["who"] == "ann")
-    assert "undone: forgotten" in browser.send("/learning/undo", {"version": second["version"]}).text
+    assert (
+        "undone. The message is now forgotten." in browser.send("/learning/undo", {"version": second["version"]}).text
+    )
     assert asked(service, lambda mine: mine.status()["documents"]) == {**before, "spam": before["spam"] - 1}
     assert asked(service, lambda mine: [row["action"] for row in mine.history(mail(2))]) == ["forget", "learn"]
     again = browser.send("/learning/undo", {"version": second["version"]})
     assert again.status_code == 422
     assert "Undo that row first" in again.text
     latest = browser.get("/learning.json").json()["rows"][0]["version"]
-    assert "undone: learnt" in browser.send("/learning/undo", {"version": latest}).text
+    assert "undone. The message is now learnt." in browser.send("/learning/undo", {"version": latest}).text
     assert asked(service, lambda mine: mine.status()["documents"]) == before
     assert browser.send("/learning/undo", {"version": 10**9}).status_code == 422
 
@@ -295,9 +297,9 @@ def test_persons_are_listed_and_forgotten(browser, service):
     judge(service, mail(2), person="cat")
     (cat,) = browser.get("/settings/people.json").json()["people"]
     assert (cat["person"], cat["lessons"], cat["budgets"]) == ("cat", 1, {})
-    assert "Delete cat" in browser.get("/settings/people/confirm?name=cat").text
+    assert "Delete data of cat" in browser.get("/settings/people/confirm?name=cat").text
     page = browser.send("/settings/people/forget", {"name": "cat"}).text
-    assert re.search(r"Deleted cat: their layer and [1-9]\d* remembered verdicts\.", page)
+    assert re.search(r"Deleted the data of cat \(their layer, [1-9]\d* remembered verdicts?\)\.", page)
     assert browser.get("/settings/people.json").json()["people"] == []
     assert browser.send("/settings/people/forget", {"name": "../etc"}).status_code == 422
 
@@ -331,8 +333,8 @@ def test_a_mail_is_erased_by_its_name(browser, service):
     asyncio.run(service.teach([mail(7)], "spam", "test"))
     assert browser.send("/settings/erase/mail", {"message_id": "<7@x>"}).status_code == 422  # without confirmation
     page = browser.send("/settings/erase/mail", {"message_id": " <7@x> \n", "sure": "yes"}).text
-    assert "Found 1 in the model; 1 forgotten" in page
-    assert re.search(r"[1-9]\d* remembered verdicts? erased", page)
+    assert "Messages found in the model: 1 (1 forgotten, " in page
+    assert re.search(r"Erased: [1-9]\d* remembered verdicts?\.", page)
     assert browser.get("/mail.json").json()["verdicts"] == []
     assert browser.send("/settings/erase/mail", {"message_id": " ", "sure": "yes"}).status_code == 422
 

@@ -36,9 +36,9 @@ def test_nothing_is_to_be_done_where_all_is_well():
         ({"status": {**WELL, "certificate": {**HOLDS, "state": "revoked", "stale": True, "reason": "drift."}}}, MUST,
          "/promise/threshold", "for spam is revoked: drift."),
         ({"status": {**WELL, "certificate": {**HOLDS, "stale": True, "reason": "learnt"}}}, SHOULD,
-         "/promise/threshold", "learnt since the promise for spam"),
+         "/promise/threshold", "for spam is out of date: learnt."),
         ({"status": {**WELL, "budgets": {"spam": {**BUDGET, "mute": True, "until_heard": 7}}}}, MUST, "/promise",
-         "until 7 more good messages arrive"),
+         "No message will be judged spam until the filter has received 7 more good messages."),
         ({"drift": {"alarm": True}}, MUST, "/promise", "more frequent than promised"),
         ({"mode": {**MODE, "jumped": True, "share": 0.97}}, MUST, "/mail", "97% of recent mail"),
         ({"mode": {**MODE, "shadow": True}}, SHOULD, "/settings", "Shadow mode"),
@@ -56,7 +56,7 @@ def test_each_trouble_has_its_line(case, level, to, words):
 def test_missing_messages_are_named_where_there_is_no_promise():
     first, second = todo({**WELL, "certificate": None}, have=9)
     assert "no promise" in first["text"]
-    assert "A promise of 5% needs 50 more good messages" in second["text"]
+    assert "A promise of at most 5% false alarms needs 50 more good messages" in second["text"]
 
 
 def test_urgent_items_come_first():
@@ -69,15 +69,15 @@ def test_one_sentence_says_whether_all_is_well():
     status = {**WELL, "audit": audited}
     assert sentences([], status, HOURS, "ham") == [
         "All is well.", "Last 24 hours: 6 messages, 2 of them judged spam.",
-        "So far: 1 false alarm among 100 good messages with a known label.",
-        "These figures do not contradict the promise of 2%.",
+        "So far, 1 false alarm among 100 good messages whose correct label is known.",
+        "This is consistent with the promise of 2%.",
     ]  # fmt: skip
     assert sentences([{"level": SHOULD}], WELL, HOURS, "ham")[0] == "All is well; 1 improvement suggested."
     must = sentences([{"level": MUST}, {"level": SHOULD}], status, {"verdicts": [{}]}, "ham")
     assert must[:2] == ["1 problem to fix.", "No messages in the last 24 hours."]
-    assert not any("contradict" in each for each in must)
+    assert not any("consistent" in each for each in must)
     audited["spam"]["known"]["lower"] = 0.021  # the promise is not kept
-    assert not any("contradict" in each for each in sentences([], status, HOURS, "ham"))
+    assert not any("consistent" in each for each in sentences([], status, HOURS, "ham"))
 
 
 # ---------------------------------------------------------------------- figures over time

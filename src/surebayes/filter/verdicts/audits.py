@@ -195,8 +195,9 @@ def in_words(
 
     Examples
     --------
-    >>> in_words({}, {}, {"spam": {"rate": 0.001, "burst": 5.0, "in_flight": 2}})["spam"]["worst"]
-    'in any stretch of n known good documents at most 5 + 0.1% n alarms, whatever comes, and those in flight (2 now)'
+    >>> words = in_words({}, {}, {"spam": {"rate": 0.001, "burst": 5.0, "in_flight": 2}})
+    >>> words["spam"]["worst"].partition(", plus")[0]
+    'in any run of n known good documents, at most 5 + 0.1% x n false alarms'
     """
     words = {}
     for label in dict.fromkeys((*certificates, *audited, *budgets)):
@@ -217,9 +218,9 @@ def _delivered(audited: "Mapping[str, Any]") -> str:
     known, presumed, since = audited["known"], audited["presumed"], audited["since"][:10]
     first = _bounds(known, audited["confidence"])
     if not presumed:
-        return f"since {since} {first}, learning all the while"
+        return f"since {since}, while the filter kept learning: {first}"
     second = _bounds(audited["with_presumed"], audited["confidence"])
-    return f"since {since}, learning all the while: {first}; with {presumed:,} without a complaint {second}"
+    return f"since {since}, while the filter kept learning: {first}; including {presumed:,} presumed good: {second}"
 
 
 def _bounds(reading: "Mapping[str, Any]", confidence: float) -> str:
@@ -227,12 +228,12 @@ def _bounds(reading: "Mapping[str, Any]", confidence: float) -> str:
 
     if not reading["n"]:
         return "no correct label is known"
-    of = f"{reading['alarms']:,} of {reading['n']:,}, confidence {100 * confidence:g}%"
-    return f"a true rate of false alarms of {between(reading['lower'], reading['upper'])} ({of})"
+    of = f"{reading['alarms']:,} of {reading['n']:,}, {100 * confidence:g}% confidence"
+    return f"true false-alarm rate {between(reading['lower'], reading['upper'])} ({of})"
 
 
 def _worst(budget: "Mapping[str, Any]") -> str:
     return (
-        f"in any stretch of n known good documents at most {budget['burst']:g} + {100 * budget['rate']:g}% n alarms, "
-        f"whatever comes, and those in flight ({budget['in_flight']:,} now)"
+        f"in any run of n known good documents, at most {budget['burst']:g} + {100 * budget['rate']:g}% x n false "
+        f"alarms, plus those not yet reviewed ({budget['in_flight']:,} now), whatever arrives"
     )

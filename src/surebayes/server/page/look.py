@@ -64,6 +64,17 @@ def percent(share: float | None) -> str:
     return (text.rstrip("0").rstrip(".") if "." in text else text) + "%"
 
 
+def sentence(text: str) -> str:
+    """Format a text as a sentence, with a capital letter and a full stop.
+
+    Examples
+    --------
+    >>> sentence("at most 5%"), sentence("None.")
+    ('At most 5%.', 'None.')
+    """
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}." if text else ""
+
+
 def bytes_(size: int) -> str:
     """Format a size in bytes with a suitable unit.
 
@@ -153,7 +164,7 @@ def environment() -> Environment:
         lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
     templates.filters.update(
-        count=count, percent=percent, bytes=bytes_, score=score, when=when, age=age, name_of=name_of
+        count=count, percent=percent, bytes=bytes_, score=score, when=when, age=age, name_of=name_of, sentence=sentence
     )
     templates.filters.update(low_end=low_end, high_end=high_end)  # bounds are rounded outwards
     templates.globals.update(t=text, plain=plain, plural=plural, chart=charts)

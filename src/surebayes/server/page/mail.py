@@ -80,7 +80,7 @@ async def report(visit: Visit) -> Done:
     sentences = [plain("mail.reported", messages=count(len(numbers), "message"), label=label)]
     done_quietly = "noted" not in outcomes  # the line with the undo button has the same information
     if recorded := outcomes.get("noted"):
-        sentences.append(plain("mail.reported-noted", recorded=count(recorded)))
+        sentences.append(plain("mail.reported-noted", recorded=count(recorded, "message")))
     return await _changed(visit, numbers, " ".join(sentences), done_quietly)
 
 
@@ -92,7 +92,7 @@ async def undo(visit: Visit) -> Done:
     done = await visit.service.take_back(name, visit.who, visit.person)
     sentences = [plain("mail.undone", restored=count(done["restored"], "message"))]
     if done["changed"]:
-        sentences.append(plain("mail.undone-changed", changed=count(done["changed"])))
+        sentences.append(plain("mail.undone-changed", changed=count(done["changed"], "message")))
     return await _changed(visit, done["numbers"], " ".join(sentences))
 
 
@@ -118,8 +118,7 @@ async def clear(visit: Visit) -> Done:
     """Remove the correct label of a message."""
     number = _number(visit, "mail.no-number")
     outcome = await visit.service.clear_label(number, visit.who, visit.person)
-    notice = plain("message.cleared", outcome=TEXTS[f"cleared.{outcome}"])
-    return await _changed(visit, [number], notice)
+    return await _changed(visit, [number], TEXTS[f"cleared.{outcome}"])
 
 
 # ---------------------------------------------------------------------- one message

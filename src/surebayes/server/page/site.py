@@ -143,7 +143,7 @@ def _check(visitor: session.Visitor, role: str, for_all: bool) -> None:
     if not visitor.may(role):
         raise HttpError(
             403,
-            f"This page needs the role {role}; yours is {visitor.role}. Ask the administrator of this server for "
+            f"This page requires the role {role}; yours is {visitor.role}. Ask this server's administrator for "
             "another token.",
         )
     if for_all and visitor.person is not None:
@@ -235,7 +235,7 @@ def _around(request: Request, service: Service, visitor: session.Visitor, page: 
 
 def _classes_of_other_filters(classes: Sequence[str]) -> dict[bool, str]:
     """Return the classes that correspond to another filter's negative and positive verdicts."""
-    return {False: classes[0], True: classes[1]} if len(classes) == 2 else {False: "not", True: "positive"}
+    return {False: classes[0], True: classes[1]} if len(classes) == 2 else {False: "negative", True: "positive"}
 
 
 def _page(request: Request, service: Service, visitor: session.Visitor, page: Page, data: dict[str, Any]) -> Response:

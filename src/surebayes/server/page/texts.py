@@ -14,9 +14,9 @@ TEXTS: Mapping[str, str] = {
     # ---- frame
     "frame.title": "{title} · surebayes",
     "frame.skip": "Skip to content",
-    "frame.places": "Sections",
-    "frame.tabs": "{place}: pages",
-    "frame.colours": "Colours",
+    "frame.places": "Main navigation",
+    "frame.tabs": "{place} pages",
+    "frame.colours": "Colour scheme",
     "frame.auto": "auto",
     "frame.light": "light",
     "frame.dark": "dark",
@@ -32,13 +32,14 @@ TEXTS: Mapping[str, str] = {
     "sign-in.title": "Sign in",
     "sign-in.token": "Token",
     "sign-in.button": "Sign in",
-    "sign-in.about": "Signing in sets a cookie for 12 hours. The administrator of this server has the tokens.",
-    "sign-in.wrong": "Unknown token. The file given by --tokens lists the valid tokens.",
+    "sign-in.about": "Signing in sets a cookie that lasts 12 hours. Ask this server's administrator for a token.",
+    "sign-in.wrong": "Unknown token. Ask this server's administrator for a valid one.",
     # ---- units
     "unit.message": "message|messages",
     "unit.good message": "good message|good messages",
     "unit.false alarm": "false alarm|false alarms",
     "unit.alarm": "alarm|alarms",
+    "unit.reviewed alarm": "reviewed alarm|reviewed alarms",
     "unit.lesson": "lesson|lessons",
     "unit.entry": "entry|entries",
     "unit.setting": "setting|settings",
@@ -60,29 +61,30 @@ TEXTS: Mapping[str, str] = {
     "dashboard.must": "{problems} to fix.",
     "dashboard.should": "All is well; {improvements} suggested.",
     "dashboard.today": "Last 24 hours: {messages}, {positives} of them judged {positive}.",
-    "dashboard.delivered": "So far: {alarms} among {known} with a known label.",
+    "dashboard.delivered": "So far, {alarms} among {known} whose correct label is known.",
     "dashboard.positive": "positive",
-    "dashboard.compatible": "These figures do not contradict the promise of {rate}.",
+    "dashboard.compatible": "This is consistent with the promise of {rate}.",
     "dashboard.quiet": "No messages in the last 24 hours.",
     "dashboard.next": "What to do next",
     "dashboard.nothing": (
-        'No action is needed. The most useful lessons come from <a href="/mail?q=is%3Aunsure">unsure messages</a>.'
+        "There is nothing you need to do. To teach the filter most effectively, report a few <a "
+        'href="/mail?q=is%3Aunsure">unsure messages</a>.'
     ),
     "dashboard.band": "False alarms so far",
     "dashboard.band-about": (
-        "Running audit: the actual rate of false alarms lies in the band, with confidence {confidence}."
+        "Running audit: with {confidence} confidence, the true false-alarm rate lies within the band."
     ),
-    "dashboard.band-key": "audit",
+    "dashboard.band-key": "range of the true rate",
     "dashboard.promise-key": "promise, {rate}",
     "dashboard.band-empty": (
-        '<strong>No correct labels yet</strong>Report some messages in <a href="/mail">Mail</a>: the audit '
-        "counts verdicts whose correct label is known."
+        '<strong>No correct labels yet</strong>Report some messages in <a href="/mail">Mail</a>; the audit only counts '
+        "messages whose correct label is known."
     ),
-    "dashboard.hours": "Verdicts, 24 hours",
-    "dashboard.days": "Verdicts, 30 days",
-    "dashboard.lessons": "Lessons, 30 days",
+    "dashboard.hours": "Verdicts in the last 24 hours",
+    "dashboard.days": "Verdicts in the last 30 days",
+    "dashboard.lessons": "Lessons in the last 30 days",
     "dashboard.no-lessons": (
-        '<strong>No lessons in 30 days</strong>Report a message in <a href="/mail">Mail</a>, or use '
+        '<strong>No lessons in the last 30 days</strong>Report a message in <a href="/mail">Mail</a>, or use '
         "<code>surebayes learn</code>."
     ),
     "dashboard.server": "Server",
@@ -95,20 +97,23 @@ TEXTS: Mapping[str, str] = {
     "dashboard.chart": "{total} in {days}",
     "dashboard.chart-hours": "{total} in {hours}",
     "dashboard.chart-none": "none",
-    "dashboard.chart-band": "Actual rate of false alarms, by day: now {low} to {high}, {alarms} of {known}",
+    "dashboard.chart-band": "True false-alarm rate by day; currently {low} to {high} ({alarms} in {known})",
     "todo.revoked": "The promise for {label} is revoked: {reason}.",
     "todo.revoked-do": "Choose a threshold",
     "todo.drift": "False alarms are more frequent than promised.",
-    "todo.drift-do": "See what was delivered",
-    "todo.mute": "The alarm budget for {label} is spent: nothing is judged {label} until {missing} arrive.",
+    "todo.drift-do": "Compare with the promise",
+    "todo.mute": (
+        "The alarm budget for {label} is spent. No message will be judged {label} until the filter has received "
+        "{missing}."
+    ),
     "todo.mute-do": "See the budget",
-    "todo.surge": "{share} of recent mail was judged positive; more than {most} is implausible.",
+    "todo.surge": "{share} of recent mail was judged positive; any share above {most} is implausible.",
     "todo.surge-do": "Look at these messages",
     "todo.none": "There is no promise yet: nothing limits false alarms.",
     "todo.none-do": "Choose a threshold",
-    "todo.reserve": "A promise of {rate} needs {missing}.",
-    "todo.reserve-do": "Add good mail",
-    "todo.stale": "The model has learnt since the promise for {label} was made: {reason}.",
+    "todo.reserve": "A promise of at most {rate} false alarms needs {missing}.",
+    "todo.reserve-do": "See how to add more",
+    "todo.stale": "The promise for {label} is out of date: {reason}.",
     "todo.stale-do": "Choose a threshold",
     "todo.shadow": "Shadow mode: mail is judged and logged, but not changed.",
     "todo.shadow-do": "See the settings",
@@ -118,29 +123,29 @@ TEXTS: Mapping[str, str] = {
     "mail.title": "Mail",
     "mail.tab": "Messages",
     "mail.search": "Search mail",
-    "mail.search-hint": "Sender, subject, or words such as is:unsure",
+    "mail.search-hint": "Sender, subject, or a term such as is:unsure",
     "mail.search-do": "Search",
     "mail.all": "All",
     "mail.unsure": "Unsure",
     "mail.wrong": "Corrected",
     "mail.unreviewed": "Unreviewed",
-    "mail.help": "Search words",
+    "mail.help": "Search syntax",
     "mail.help-from": "sender",
     "mail.help-subject": "subject",
     "mail.help-is": "verdict or state",
     "mail.help-person": "recipient",
-    "mail.help-since": "age or date in UTC; also <code>until:</code> and <code>on:</code>",
+    "mail.help-since": "age, or date in UTC; see also <code>until:</code> and <code>on:</code>",
     "mail.help-quotes": "a phrase",
-    "mail.help-plain": "sender or subject",
-    "mail.keys": "Keys",
-    "mail.keys-title": "Keys in Mail",
-    "mail.keys-move": "next, previous message",
+    "mail.help-plain": "a word in the sender or subject",
+    "mail.keys": "Shortcuts",
+    "mail.keys-title": "Keyboard shortcuts",
+    "mail.keys-move": "next or previous message",
     "mail.keys-open": "open the message",
     "mail.keys-select": "select the message",
     "mail.keys-report": "report the selected messages, or the current one, as {label}",
     "mail.keys-undo": "undo the last report",
     "mail.keys-search": "search",
-    "mail.keys-help": "show the keys",
+    "mail.keys-help": "show this list",
     "mail.keys-close": "close the message",
     "mail.close": "Close",
     "mail.list": "Messages",
@@ -149,37 +154,35 @@ TEXTS: Mapping[str, str] = {
     "mail.report": "Report as",
     "mail.report-as": "Report as {label}",
     "mail.reported": "Reported {messages} as {label}.",
-    "mail.reported-noted": "{recorded} without content: label recorded, nothing learnt.",
+    "mail.reported-noted": "Labelled but not learnt, because the content was not stored: {recorded}.",
     "mail.reported-none": "Select messages first.",
-    "mail.most": "Report at most {most} messages at once. Got {got}.",
+    "mail.most": "You can report at most {most} messages at once. You selected {got}.",
     "mail.last": "Last report: {messages} as {label}.",
     "mail.undo": "Undo",
-    "mail.undone": "Undone: {restored}.",
-    "mail.undone-changed": "{changed} changed since the report: not undone.",
-    "mail.no-report": "The form is missing its report. Load the page again.",
-    "mail.no-number": "The form is missing the verdict number. Load the page again.",
-    "mail.no-address": "The address is missing the verdict number. Use /mail/message?number=1.",
+    "mail.undone": "Report undone for {restored}.",
+    "mail.undone-changed": "Not undone because of later changes: {changed}.",
+    "mail.no-report": "The form does not say which report to undo. Reload the page.",
+    "mail.no-number": "The form is missing the verdict number. Reload the page.",
+    "mail.no-address": "The address is missing the verdict number. It should look like /mail/message?number=1.",
     "mail.no-subject": "(no subject)",
     "mail.no-sender": "unknown sender",
     "mail.for": "for {person}",
-    "mail.correct": "correct: {label}",
+    "mail.correct": "corrected to {label}",
     "mail.confirmed": "confirmed",
     "mail.older": "Older messages",
-    "mail.further": "Search older messages",
+    "mail.further": "Search further back",
     "mail.end": "End of the list",
-    "mail.none": (
-        '<strong>No matching messages</strong>Remove a search word, or <a href="/mail">show all messages</a>.'
-    ),
-    "mail.none-unsure": "<strong>Nothing to review</strong>Every remembered message is reviewed.",
+    "mail.none": '<strong>No matching messages</strong>Remove a search term, or <a href="/mail">show all messages</a>.',
+    "mail.none-unsure": "<strong>Nothing to review</strong>Every remembered message has been reviewed.",
     "mail.empty": (
-        "<strong>No messages yet</strong>Verdicts of this server appear here. Connect your mail server, or send "
-        "a message with <code>spamc</code> or to <code>/v1/classify</code>. To judge a message without storing it, <a "
+        "<strong>No messages yet</strong>This server's verdicts will appear here. Connect your mail server, or send a "
+        "message with <code>spamc</code> or to <code>/v1/classify</code>. To judge a message without storing it, <a "
         'href="/mail/check">check it here</a>.'
     ),
     "mail.forgetful": (
         "<strong>Verdicts are not remembered</strong>The server was started with <code>--no-remember</code>, or "
-        "<code>remember</code> is off in the settings. If it is on, senders, subjects and messages are stored "
-        "for a limited time, readable by everyone who may read the folder."
+        "<code>remember</code> is off in the settings. When remembering is on, senders, subjects and messages are "
+        "stored for a limited time, and anyone with access to the folder can read them."
     ),
     "mail.nothing-open": "Open a message to see why it got its verdict.",
     "message.title": "Message",
@@ -191,14 +194,15 @@ TEXTS: Mapping[str, str] = {
     "message.label": "Correct label",
     "message.label-text": "<strong>{label}</strong>, {time}",
     "message.label-by": "by {who}",
-    "message.quiet": "no complaint",
+    "message.quiet": "presumed good (no complaint)",
     "message.unreviewed": "unreviewed",
     "message.clear": "Clear label",
     "message.theirs": "{label}, {score}",
     "message.theirs-of": "{label}, {score} of {threshold}",
-    "message.why": "Why",
+    "message.why": "Why this verdict",
     "message.why-text": (
-        "Today the verdict would be <strong>{label}</strong>: score {score}, {distance} {side} the threshold."
+        "With the current model, the verdict would be <strong>{label}</strong>: score {score}, {distance} {side} the "
+        "threshold."
     ),
     "message.above": "above",
     "message.below": "below",
@@ -206,25 +210,24 @@ TEXTS: Mapping[str, str] = {
     "message.turn": "{turns} would reverse this verdict.",
     "message.probability": "The probability of {positive} is {probability}.",
     "message.for": "Evidence for {positive}",
-    "message.against": "Evidence against it",
+    "message.against": "Evidence against {positive}",
     "message.no-terms": "none",
-    "message.views": "Shares of views and their terms",
+    "message.views": "Contributions of views and their terms",
     "message.no-why": "<strong>No explanation</strong>The message itself was not stored.",
-    "message.no-why-size": "It was too large, or was judged before this server remembered verdicts.",
+    "message.no-why-size": "It was too large, or was judged before this server began to remember verdicts.",
     "message.no-why-off": "This server was started with <code>--no-remember</code>.",
-    "message.cleared": "Label cleared: {outcome}.",
     "outcome.learnt": "Learnt as {label}.",
     "outcome.already": "Already known as {label}.",
-    "outcome.moved": "Moved to {label}.",
-    "outcome.waiting": "Kept on disk while the database is unavailable; sent when it is available again.",
+    "outcome.moved": "Relabelled as {label}.",
+    "outcome.waiting": "Saved on disk; it will be sent when the database is available again.",
     "outcome.forgotten": "Forgotten.",
     "outcome.never": "This message was never learnt.",
-    "cleared.forgotten": "the lesson is forgotten",
-    "cleared.moved": "the earlier label is restored",
-    "cleared.already": "the message stays learnt, as before",
-    "cleared.noted": "nothing had been learnt",
-    "cleared.unknown": "there was none",
-    "cleared.waiting": "it is kept on disk until the database is available again",
+    "cleared.forgotten": "Label cleared, and the lesson forgotten.",
+    "cleared.moved": "Label cleared, and the earlier label restored.",
+    "cleared.already": "Label cleared. The message had been learnt before, and stays learnt.",
+    "cleared.noted": "Label cleared. There was no lesson to undo.",
+    "cleared.unknown": "This message had no label.",
+    "cleared.waiting": "Label cleared. The change is saved on disk until the database is available again.",
     # ---- evidence
     "evidence.verdict": "Verdict",
     "evidence.views": "Views",
@@ -238,18 +241,22 @@ TEXTS: Mapping[str, str] = {
         "Shared filter: <strong>{label}</strong>, score {base}. With the person's lessons: {score}."
     ),
     "evidence.view": "View",
-    "evidence.shared": "Shared",
-    "evidence.personal": "Lessons",
+    "evidence.shared": "Shared filter",
+    "evidence.personal": "Change due to lessons",
     "evidence.largest": "Largest changes:",
     "evidence.text": "Text",
     "evidence.text-about": "Text of the message",
-    "evidence.cut": "The page shows the first 40,000 characters.",
-    "novelty.words": ("Unlike all learnt messages, mostly in its words: {share} of the known ones are as unfamiliar."),
-    "novelty.source": (
-        "Unlike all learnt messages, mostly in its header and addresses: {share} of the known ones are as unfamiliar."
+    "evidence.cut": "Only the first 40,000 characters are shown.",
+    "novelty.words": (
+        "This message is unlike anything the filter has learnt, mainly in its words: only {share} of known messages "
+        "are as unfamiliar."
     ),
-    "evidence.truncated": "This message is larger than the limit: only its beginning was judged.",
-    "evidence.score": "score; {positive} above {threshold}",
+    "novelty.source": (
+        "This message is unlike anything the filter has learnt, mainly in its header and addresses: only {share} of "
+        "known messages are as unfamiliar."
+    ),
+    "evidence.truncated": "This message exceeds the size limit, so only its beginning was judged.",
+    "evidence.score": "score ({positive} if above {threshold})",
     "evidence.probability": "probability of {positive}",
     "evidence.no-turn": "corrections can't reverse the verdict",
     "evidence.turn": "correction would reverse the verdict|corrections would reverse the verdict",
@@ -259,18 +266,20 @@ TEXTS: Mapping[str, str] = {
     "check.learnt": "Learnt as <strong>{label}</strong>.",
     "check.forget": "Forget",
     "check.again": (
-        'To report a message of this size, <a href="/mail/check">choose its file again</a> and report it there.'
+        'This message is too large to report from here. To report it, <a href="/mail/check">choose its file again</a>, '
+        "and use the report buttons there."
     ),
     "check.about": (
-        "Paste the source of a message, or drop or choose a file. The message is judged and explained, but not stored."
+        "Paste the source of a message, or drop or choose a file. Check judges and explains the message without "
+        "storing it."
     ),
     "check.source": "Source",
     "check.placeholder": "From: …\nSubject: …\n\n…",
-    "check.file": "or file",
+    "check.file": "or choose a file",
     "check.do": "Check",
-    "check.most": "At most {size}.",
+    "check.most": "Maximum size: {size}.",
     "check.unreadable": "The message in the form can't be read. Paste it again, or choose its file.",
-    "check.missing": "The form has no message. Paste one, or choose a file.",
+    "check.missing": "No message was given. Paste one, or choose a file.",
     # ---- promise
     "promise.title": "Promise",
     "promise.tab": "Promised and delivered",
@@ -282,26 +291,26 @@ TEXTS: Mapping[str, str] = {
         'href="/promise/threshold">Threshold</a>, or with <code>surebayes calibrate</code>.'
     ),
     "promise.renewed": (
-        "The model has learnt since then. Renewal: {renewed}. Until then the threshold is unchanged; <a "
-        'href="/promise/threshold">choose one now</a>.'
+        "The model has learnt more since this promise was made. It will be renewed {renewed}. Until then, the "
+        'threshold stays the same; you can also <a href="/promise/threshold">choose one now</a>.'
     ),
-    "promise.stale": '{reason}. <a href="/promise/threshold">Choose a threshold</a>.',
+    "promise.stale": 'This promise no longer holds: {reason}. <a href="/promise/threshold">Choose a threshold</a>.',
     "promise.threshold": "Threshold",
-    "promise.threshold-text": "score above {threshold} is {label}",
+    "promise.threshold-text": "scores above {threshold} are judged {label}",
     "promise.based": "Based on",
-    "promise.based-text": "{negatives} that were never learnt, at most {allowed} above the threshold",
+    "promise.based-text": "{negatives} never learnt, of which at most {allowed} may be above the threshold",
     "promise.recall": "Recall",
-    "promise.recall-text": "{recall} of {label} ({low} to {high})",
-    "promise.aside": "Set aside",
+    "promise.recall-text": "{recall} of {label} found ({low} to {high})",
+    "promise.aside": "Dates of these messages",
     "promise.aside-text": "{first} to {last}",
-    "promise.age": "Age",
+    "promise.age": "Age of the newest",
     "promise.delivered": "Delivered so far: {label}",
-    "promise.known": "Known good",
-    "promise.presumed": "Including presumed good",
-    "promise.rate-text": "{alarms} in {messages}, actual rate {low} to {high}",
+    "promise.known": "Known good messages",
+    "promise.presumed": "Including messages presumed good",
+    "promise.rate-text": "{alarms} in {messages}; true rate {low} to {high}",
     "promise.precision": "Precision",
-    "promise.precision-text": "{right} of {given} reviewed, actual share {low} to {high}",
-    "promise.valid": "Valid at all times, also after further lessons, with confidence {confidence}.",
+    "promise.precision-text": "{right} of {given} correct; true precision {low} to {high}",
+    "promise.valid": "With {confidence} confidence, these bounds hold at all times, whatever the filter learns.",
     "promise.nothing-delivered": "Delivered so far",
     "promise.budget": "Alarm budget: {label}",
     "promise.muted": "muted",
@@ -311,43 +320,43 @@ TEXTS: Mapping[str, str] = {
     "promise.debt": "Debt",
     "promise.debt-text": "{debt} of {burst} alarms",
     "promise.lift": "Lift",
-    "promise.lift-text": "{lift}: the threshold is raised",
-    "promise.in-flight": "In flight",
+    "promise.lift-text": "{lift} of the budget is spent, so the threshold is raised",
+    "promise.in-flight": "Awaiting review",
     "promise.so-far": "So far",
     "promise.so-far-text": "{alarms} in {messages}",
     "promise.resume": "Alarms resume after",
     "promise.drift": "Drift",
     "promise.broken": "promise broken",
-    "promise.no-drift": "no drift",
+    "promise.no-drift": "no drift detected",
     "promise.drift-curve": "false alarms among known good mail",
     "promise.drift-line": "promise: {rate}",
     "promise.evidence": (
-        "Evidence of drift {evidence}; the promise counts as broken at {line}. If only mistakes are reported, "
-        "the evidence is overstated."
+        "Evidence of drift: {evidence}. The promise counts as broken when it reaches {line}. If only mistakes are "
+        "reported, the evidence is overstated."
     ),
     "promise.no-data": (
-        "<strong>Not enough data yet</strong>Drift needs a promise, remembered verdicts and some correct labels: "
-        'report messages in <a href="/mail">Mail</a>.'
+        "<strong>Not enough data yet</strong>Detecting drift requires a promise, remembered verdicts and some correct "
+        'labels. Report messages in <a href="/mail">Mail</a>.'
     ),
     "promise.alarms-chart": "{alarms} in {messages}; the promise allows {allowed}",
     "threshold.title": "Threshold",
     "threshold-confirm.title": "Use this threshold?",
     "threshold.empty": (
-        "<strong>No messages are set aside</strong>A promise needs good mail that was never learnt. Training "
-        "sets a share aside (<code>surebayes train --reserve 0.3</code>); <code>surebayes calibrate --ham "
-        "PATH</code> adds more."
+        "<strong>No messages are set aside</strong>A promise needs good mail that was never learnt. Training sets a "
+        "share of it aside (<code>surebayes train --reserve 0.3</code>); <code>surebayes calibrate --ham PATH</code> "
+        "adds more."
     ),
-    "threshold.about": "Drag the line: the figures show the effect of each threshold on the messages set aside.",
-    "threshold.figure": "threshold; a higher score is {positive}",
-    "threshold.rate": "false alarms at most, with confidence {confidence}",
+    "threshold.about": "Drag the line to see how each threshold would treat the messages set aside.",
+    "threshold.figure": "threshold (higher scores are judged {positive})",
+    "threshold.rate": "maximum false-alarm rate, with {confidence} confidence",
     "threshold.recall": "of {positive} found",
-    "threshold.above": "of {negatives} set aside above the threshold",
-    "threshold.would": "of the latest {messages} would have been {positive}",
-    "threshold.wrong": "of these are known to be good",
+    "threshold.above": "above the threshold, of {negatives} set aside",
+    "threshold.would": "of the latest {messages} would have been judged {positive}",
+    "threshold.wrong": "known good messages among these",
     "threshold.positives": "{positive}, {messages}",
     "threshold.negatives": "good mail, {messages}",
     "threshold.now": "current threshold, {threshold}",
-    "threshold.heights": "bar heights are square roots of counts",
+    "threshold.heights": "bar heights show square roots of counts",
     "threshold.slider": "Threshold, from strict to lenient",
     "threshold.value": "at most {rate} false alarms, {recall} found",
     "threshold.confidence": "Confidence",
@@ -356,23 +365,25 @@ TEXTS: Mapping[str, str] = {
     "threshold.use": "Use this threshold …",
     "threshold.roc": "ROC curve at low false-alarm rates",
     "threshold.roc-about": (
-        "The share of {positive} found, against the false-alarm rate that {negatives} certify with confidence "
-        "{confidence}."
+        "The share of {positive} found at each false-alarm rate that {negatives} can certify with {confidence} "
+        "confidence."
     ),
     "threshold.table": "As a table",
     "threshold.table-threshold": "Threshold",
-    "threshold.table-above": "Good mail above",
-    "threshold.table-rate": "False alarms at most",
+    "threshold.table-above": "Good mail above it",
+    "threshold.table-rate": "Max. false-alarm rate",
     "threshold.table-found": "Found",
-    "threshold.histogram": "Scores of {negatives} below the line and of {positives}, {positive}, above it",
+    "threshold.histogram": (
+        "Histogram of scores: {negatives} drawn below the axis, and {positives} labelled {positive} above it"
+    ),
     "threshold.roc-chart": "Recall against the false-alarm rate",
     "threshold.roc-axis": "{rate}% false alarms",
-    "threshold.sure": "At most {rate} of good mail will be judged {positive}, with confidence {confidence}.",
-    "threshold.sure-threshold": "{threshold}, now {now}",
-    "threshold.sure-recall": "{recall} of the {positive} set aside",
-    "threshold.sure-based": "{negatives} that were never learnt, {above} above the threshold",
+    "threshold.sure": "With {confidence} confidence, at most {rate} of good mail will be judged {positive}.",
+    "threshold.sure-threshold": "{threshold} (currently {now})",
+    "threshold.sure-recall": "{recall} of the {positive} set aside is found",
+    "threshold.sure-based": "{negatives} never learnt, of which {above} above the threshold",
     "threshold.sure-about": (
-        "The threshold applies to all clients of this filter at once. To restore the previous one, use <a "
+        "The threshold takes effect immediately for all clients of this filter. To restore the previous one, use <a "
         'href="/learning/versions">Versions</a>.'
     ),
     "threshold.calibrate": "Calibrate",
@@ -382,44 +393,43 @@ TEXTS: Mapping[str, str] = {
         "No messages are set aside, so no threshold can be certified. Set some aside with `surebayes calibrate "
         "--ham PATH`."
     ),
-    "threshold.no-rate": "The form is missing the rate or the confidence. Load the page again.",
+    "threshold.no-rate": "The form is missing the rate or the confidence. Reload the page.",
     "compare.title": "Compare",
     "compare.empty": (
-        "<strong>No other filter found</strong>Verdicts are compared with those in <code>X-Spam-Status</code>, "
-        "<code>X-Spamd-Result</code> and <code>X-Bogosity</code> of the same messages: let the other filter run "
-        "first."
+        "<strong>No other filter found</strong>surebayes compares its verdicts with those that another filter has "
+        "written to <code>X-Spam-Status</code>, <code>X-Spamd-Result</code> or <code>X-Bogosity</code> in the same "
+        "messages. Run the other filter first."
     ),
     "compare.filter": "Other filter",
     "compare.mails": "Messages",
     "compare.both": "Both positive",
-    "compare.neither": "Neither",
-    "compare.only-ours": "Only here",
-    "compare.only-theirs": "Only there",
+    "compare.neither": "Neither positive",
+    "compare.only-ours": "Only surebayes positive",
+    "compare.only-theirs": "Only other positive",
     "compare.known": "Correct label known",
-    "compare.alarms": "False alarms, here / there",
-    "compare.misses": "Misses, here / there",
+    "compare.alarms": "False alarms (surebayes / other)",
+    "compare.misses": "Misses (surebayes / other)",
     "compare.differ": "Disagreements with {field}",
     "compare.agree": "Agreements with {field}",
-    "compare.to-differ": "Disagreements",
-    "compare.to-agree": "Agreements",
+    "compare.to-differ": "Show disagreements",
+    "compare.to-agree": "Show agreements",
     "compare.none": "None.",
     # ---- learning
     "learning.title": "Learning",
     "learning.tab": "Lessons",
     "learning.learnt": "Learnt",
     "learning.learnt-label": "{label}",
-    "learning.needed": "Good messages needed",
+    "learning.needed": "Good messages needed for a promise",
     "learning.needed-rate": "False alarms",
     "learning.needed-most": "at most {rate}",
     "learning.needed-count": "Needed",
-    "learning.needed-missing": "Missing",
+    "learning.needed-missing": "Still missing",
     "learning.enough": "enough",
     "learning.needed-about": (
-        "The numbers are for confidence 95%; {have} set aside. <code>surebayes calibrate --ham PATH</code> adds more."
+        "These numbers are for 95% confidence. Set aside so far: {have}. <code>surebayes calibrate --ham PATH</code> "
+        "adds more."
     ),
-    "learning.unsure": (
-        'The filter learns fastest from <a href="/mail?q=is%3Aunsure">messages that it is unsure of</a>.'
-    ),
+    "learning.unsure": 'The filter learns fastest from <a href="/mail?q=is%3Aunsure">messages it is unsure about</a>.',
     "learning.authors": "Authors of lessons",
     "learning.author": "Author",
     "learning.last": "Last lesson",
@@ -439,8 +449,8 @@ TEXTS: Mapping[str, str] = {
         "<strong>No lessons yet</strong>Train the filter with <code>surebayes train --ham PATH --spam "
         'PATH</code>, or report messages in <a href="/mail">Mail</a>.'
     ),
-    "learning.undone": "Lesson {version} undone: {outcome}.",
-    "learning.no-version": "The form is missing the lesson number. Load the page again.",
+    "learning.undone": "Lesson {version} undone. The message is now {outcome}.",
+    "learning.no-version": "The form is missing the lesson number. Reload the page.",
     "versions.title": "Versions",
     "versions-confirm.title": "Roll back?",
     "versions.now": "Current version {now}",
@@ -449,13 +459,13 @@ TEXTS: Mapping[str, str] = {
     "versions.show": "Show changes",
     "versions.version": "Version",
     "versions.change": "Change",
-    "versions.since": "changes since",
+    "versions.since": "show changes since",
     "versions.roll-back": "roll back",
     "versions.roll-back-to": "to {version}",
     "versions.actions": "Actions",
     "versions.empty": (
-        "<strong>No versions yet</strong>Every training and calibration adds one. Each <a "
-        'href="/learning">lesson</a> is a version too.'
+        "<strong>No versions yet</strong>Every training run and calibration creates a version. You can also roll back "
+        'to any <a href="/learning">lesson</a>, by its number.'
     ),
     "versions.changes": "Changes",
     "versions.changes-between": "Changes from {first} to {last}",
@@ -466,23 +476,25 @@ TEXTS: Mapping[str, str] = {
     "versions.before": "Before",
     "versions.after": "After",
     "versions.latest": "The list shows the latest {count}.",
-    "versions.sure": "Return to version {version}, and undo all later changes.",
+    "versions.sure": "This returns the filter to version {version}, and undoes all later changes.",
     "versions.sure-about": "The rollback is a new entry in the history, and can be undone in the same way.",
     "versions.do": "Roll back",
     "versions.cancel": "Cancel",
     "versions.done": "Returned to version {version}: {entries} undone.",
-    "versions.no-version": "The form is missing the version. Load the page again.",
-    "versions.no-address": "The address is missing the version. Use /learning/versions/confirm?version=1.",
+    "versions.no-version": "The form is missing the version. Reload the page.",
+    "versions.no-address": (
+        "The address is missing the version. It should look like /learning/versions/confirm?version=1."
+    ),
     # ---- settings
     "settings.title": "Settings",
     "settings.tab": "Server",
     "settings.version": "Version",
     "settings.hosts": "Hosts",
-    "settings.hosts-waiting": "{lessons} wait on this host for the database.",
+    "settings.hosts-waiting": "Waiting on this host for the database: {lessons}.",
     "settings.host": "Host",
     "settings.host-state": "Lessons",
-    "settings.host-row": "Last row",
-    "settings.host-seconds": "Seconds since report",
+    "settings.host-row": "Last journal row",
+    "settings.host-seconds": "Seconds since last report",
     "settings.host-equal": "same",
     "settings.host-behind": "behind",
     "settings.host-different": "different",
@@ -494,28 +506,30 @@ TEXTS: Mapping[str, str] = {
     "settings.mode": "Mode",
     "settings.mode-shadow": "shadow: mail is judged and logged, but not changed",
     "settings.mode-tag": "mail is marked",
-    "settings.mode-stopped": "mail is not marked while the surge lasts",
+    "settings.mode-stopped": "surge: mail is not marked until it ends",
     "settings.change": (
-        "To change these values, edit the settings file or the options of <code>surebayes serve</code>, and restart "
-        "the server."
+        "To change these, use the options of <code>surebayes serve</code> or the settings file, then restart the "
+        "server."
     ),
     "settings.retention": "Remembered verdicts",
-    "settings.kept": "Kept",
-    "settings.kept-text": "{days}, at most {most} and {bytes}",
-    "settings.remembered": "Now",
+    "settings.kept": "Kept for",
+    "settings.kept-text": "{days}, up to {most} and {bytes}",
+    "settings.remembered": "Currently stored",
     "settings.remembered-text": "{count}, {bytes}",
     "settings.presumed": "Presumed good after",
     "settings.off": "off",
     "settings.tokens": "Tokens",
-    "settings.no-tokens": "No token file: local programs have full access, remote programs none.",
+    "settings.no-tokens": "There is no token file: local programs have full access, and remote programs have none.",
     "settings.tokens-file": "File",
     "settings.role": "Role",
     "settings.person": "Person",
     "settings.tokens-number": "Tokens",
     "settings.everybody": "everyone",
-    "settings.tokens-about": "Add or remove lines of the file; changes take effect with the next request.",
+    "settings.tokens-about": (
+        "To change access, add or remove lines in this file. Changes take effect with the next request."
+    ),
     "people.title": "People",
-    "people-confirm.title": "Delete a person?",
+    "people-confirm.title": "Delete this person's data?",
     "people.quota": "Quota per person: {lessons}, {size}.",
     "people.no-quota": "no limit",
     "people.person": "Person",
@@ -530,38 +544,40 @@ TEXTS: Mapping[str, str] = {
     "people.mail-of": "of {person}",
     "people.delete": "delete",
     "people.actions": "Actions",
-    "people.more": "More people",
+    "people.more": "Show more people",
     "people.none": (
-        "<strong>No people yet</strong>A person's first lesson creates their layer: add <code>?user=NAME</code> to the "
-        "request that teaches it."
+        "<strong>No people yet</strong>A person's layer is created with their first lesson. Add "
+        "<code>?user=NAME</code> to the request that teaches it."
     ),
     "people.off": (
-        "<strong>Personal layers are off</strong>Start the server with <code>--users DIR</code> to give each "
-        "person a layer on the shared filter."
+        "<strong>Personal layers are off</strong>Start the server with <code>--users DIR</code> to give each person a "
+        "layer on top of the shared filter."
     ),
-    "people.sure": "Delete the layer of {name} and all remembered verdicts on their mail.",
-    "people.sure-about": "This cannot be undone. The lessons of the shared filter remain.",
-    "people.do": "Delete {name}",
+    "people.sure": "This deletes the layer of {name}, and all remembered verdicts on their mail.",
+    "people.sure-about": "This cannot be undone. Lessons in the shared filter are kept.",
+    "people.do": "Delete data of {name}",
     "people.cancel": "Cancel",
-    "people.done": "Deleted {name}: {layer} and {remembered}.",
+    "people.done": "Deleted the data of {name} ({layer}, {remembered}).",
     "people.layer": "their layer",
     "people.no-layer": "no layer",
-    "people.no-address": "The address is missing the person. Use /settings/people/confirm?name=ann@example.org.",
-    "people.no-name": "The form is missing the person. Load the page again.",
+    "people.no-address": (
+        "The address is missing the person. It should look like /settings/people/confirm?name=ann@example.org."
+    ),
+    "people.no-name": "The form is missing the person. Reload the page.",
     "erase.title": "Erase",
     "erase.about": (
-        "Erase messages from the model, and overwrite their content in the journal and in the remembered "
-        "verdicts. Each row keeps its fingerprint, class, time and author."
+        "Erases messages from the model, and overwrites their content in the journal and in the remembered verdicts. "
+        "Each journal row keeps its fingerprint, class, time and author."
     ),
     "erase.ids": "Message-IDs, one per line",
-    "erase.sure": "This cannot be undone",
+    "erase.sure": "I understand that this cannot be undone",
     "erase.do": "Erase",
-    "erase.copies": "Backups and copies of the folder are not erased.",
+    "erase.copies": "Messages are not erased from backups or other copies of the folder.",
     "erase.no-id": "No Message-ID given. Enter it as in the header: <...@...>",
     "erase.not-sure": "Erasing cannot be undone. Tick the box to confirm.",
     "erase.done": (
-        "Found {messages} in the model; {forgotten} forgotten, {released} no longer set aside; content of {rows} "
-        "journal rows overwritten; {remembered} erased."
+        "Messages found in the model: {messages} ({forgotten} forgotten, {released} no longer set aside). Journal rows "
+        "overwritten: {rows}. Erased: {remembered}."
     ),
 }
 

@@ -101,7 +101,7 @@ class Visit:
             raise BadInput(f"{name} must consist of integers. Got {str(value)[:50]!r}.")
         found = list(dict.fromkeys(int(each) for each in texts))
         if len(found) > most:
-            raise BadInput(plain("mail.most", most=most, got=len(found)))
+            raise BadInput(plain("mail.most", most=f"{most:,}", got=f"{len(found):,}"))
         return found
 
     async def ask(self, question: Callable[[Filter], Answer]) -> Answer:
