@@ -243,7 +243,7 @@ def test_twenty_are_reported_at_once_and_taken_back(site, look, way):
         page.keyboard.press("u")
     else:
         page.click("#latest button")
-    page.wait_for_selector(".notice:text('Undone: 20 messages')")
+    page.wait_for_selector(".notice:text('Report undone for 20 messages')")
     assert {truth_of(site, number) for number in numbers} == {None}
     assert asked(site, lambda mine: mine.status()["documents"]) == learnt
     assert page.locator("#latest form").count() == 0

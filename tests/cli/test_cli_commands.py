@@ -342,7 +342,7 @@ def test_status_fits_a_screen(run, mine, later):
     run("classify", "-m", mine, mail)
     run("learn", "-m", mine, "--as", "ham", mail)
     shown = run("status", "-m", mine, "--no-json").out
-    assert "at most 3 + 5% x n alarms" in " ".join(shown.split())
+    assert "at most 3 + 5% x n false alarms" in " ".join(shown.split())
     (plain,) = run("status", "-m", mine).records()
     with Filter.open(mine) as opened:
         assert plain == opened.status()

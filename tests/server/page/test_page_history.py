@@ -297,6 +297,7 @@ def test_persons_are_listed_and_forgotten(browser, service):
     judge(service, mail(2), person="cat")
     (cat,) = browser.get("/settings/people.json").json()["people"]
     assert (cat["person"], cat["lessons"], cat["budgets"]) == ("cat", 1, {})
+    assert "Quota per person: no limit on lessons, no limit on size." in browser.get("/settings/people").text
     assert "Delete data of cat" in browser.get("/settings/people/confirm?name=cat").text
     page = browser.send("/settings/people/forget", {"name": "cat"}).text
     assert re.search(r"Deleted the data of cat \(their layer, [1-9]\d* remembered verdicts?\)\.", page)

@@ -68,7 +68,7 @@ def test_one_sentence_says_whether_all_is_well():
     audited = {"spam": {"known": {"n": 100, "alarms": 1, "lower": 0.0, "upper": 0.05}}}
     status = {**WELL, "audit": audited}
     assert sentences([], status, HOURS, "ham") == [
-        "All is well.", "Last 24 hours: 6 messages, 2 of them judged spam.",
+        "All is well.", "Last 24 hours: 6 messages, 2 judged spam.",
         "So far, 1 false alarm among 100 good messages whose correct label is known.",
         "This is consistent with the promise of 2%.",
     ]  # fmt: skip

@@ -10,6 +10,8 @@ from surebayes.server.page.texts import TEXTS, plain, text
 COUNTED = [
     ("todo.mute", {"label": "spam"}, "missing", "more good message",
      "The alarm budget for spam is spent. No message will be judged spam until the filter has received {}."),
+    ("dashboard.today", {"positives": "0", "positive": "spam"}, "messages", "message",
+     "Last 24 hours: {}, 0 judged spam."),
     ("settings.hosts-waiting", {}, "lessons", "lesson", "Waiting on this host for the database: {}."),
     ("mail.reported-noted", {}, "recorded", "message",
      "Labelled but not learnt, because the content was not stored: {}."),
@@ -18,7 +20,7 @@ COUNTED = [
     ("people.done", {"name": "ann", "layer": "no layer"}, "remembered", "remembered verdict",
      "Deleted the data of ann (no layer, {})."),
     ("promise.based-text", {"allowed": 0}, "negatives", "good message",
-     "{} never learnt, of which at most 0 may be above the threshold"),
+     "{} never learnt; at most 0 may be above the threshold"),
     ("promise.precision-text", {"right": 1, "low": "2%", "high": "100%"}, "given", "reviewed alarm",
      "1 of {} correct; true precision 2% to 100%"),
     ("settings.kept-text", {"days": "30 days", "bytes": "5.0 MB"}, "most", "verdict",

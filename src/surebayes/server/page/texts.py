@@ -60,7 +60,7 @@ TEXTS: Mapping[str, str] = {
     "dashboard.well": "All is well.",
     "dashboard.must": "{problems} to fix.",
     "dashboard.should": "All is well; {improvements} suggested.",
-    "dashboard.today": "Last 24 hours: {messages}, {positives} of them judged {positive}.",
+    "dashboard.today": "Last 24 hours: {messages}, {positives} judged {positive}.",
     "dashboard.delivered": "So far, {alarms} among {known} whose correct label is known.",
     "dashboard.positive": "positive",
     "dashboard.compatible": "This is consistent with the promise of {rate}.",
@@ -75,7 +75,7 @@ TEXTS: Mapping[str, str] = {
         "Running audit: with {confidence} confidence, the true false-alarm rate lies within the band."
     ),
     "dashboard.band-key": "range of the true rate",
-    "dashboard.promise-key": "promise, {rate}",
+    "dashboard.promise-key": "promise: {rate}",
     "dashboard.band-empty": (
         '<strong>No correct labels yet</strong>Report some messages in <a href="/mail">Mail</a>; the audit only counts '
         "messages whose correct label is known."
@@ -109,7 +109,7 @@ TEXTS: Mapping[str, str] = {
     "todo.mute-do": "See the budget",
     "todo.surge": "{share} of recent mail was judged positive; any share above {most} is implausible.",
     "todo.surge-do": "Look at these messages",
-    "todo.none": "There is no promise yet: nothing limits false alarms.",
+    "todo.none": "There is no promise yet, so nothing limits false alarms.",
     "todo.none-do": "Choose a threshold",
     "todo.reserve": "A promise of at most {rate} false alarms needs {missing}.",
     "todo.reserve-do": "See how to add more",
@@ -197,8 +197,8 @@ TEXTS: Mapping[str, str] = {
     "message.quiet": "presumed good (no complaint)",
     "message.unreviewed": "unreviewed",
     "message.clear": "Clear label",
-    "message.theirs": "{label}, {score}",
-    "message.theirs-of": "{label}, {score} of {threshold}",
+    "message.theirs": "{label}, score {score}",
+    "message.theirs-of": "{label}, score {score}, threshold {threshold}",
     "message.why": "Why this verdict",
     "message.why-text": (
         "With the current model, the verdict would be <strong>{label}</strong>: score {score}, {distance} {side} the "
@@ -298,7 +298,7 @@ TEXTS: Mapping[str, str] = {
     "promise.threshold": "Threshold",
     "promise.threshold-text": "scores above {threshold} are judged {label}",
     "promise.based": "Based on",
-    "promise.based-text": "{negatives} never learnt, of which at most {allowed} may be above the threshold",
+    "promise.based-text": "{negatives} never learnt; at most {allowed} may be above the threshold",
     "promise.recall": "Recall",
     "promise.recall-text": "{recall} of {label} found ({low} to {high})",
     "promise.aside": "Dates of these messages",
@@ -353,9 +353,9 @@ TEXTS: Mapping[str, str] = {
     "threshold.above": "above the threshold, of {negatives} set aside",
     "threshold.would": "of the latest {messages} would have been judged {positive}",
     "threshold.wrong": "known good messages among these",
-    "threshold.positives": "{positive}, {messages}",
-    "threshold.negatives": "good mail, {messages}",
-    "threshold.now": "current threshold, {threshold}",
+    "threshold.positives": "{positive}: {messages}",
+    "threshold.negatives": "good mail: {messages}",
+    "threshold.now": "current threshold: {threshold}",
     "threshold.heights": "bar heights show square roots of counts",
     "threshold.slider": "Threshold, from strict to lenient",
     "threshold.value": "at most {rate} false alarms, {recall} found",
@@ -381,7 +381,7 @@ TEXTS: Mapping[str, str] = {
     "threshold.sure": "With {confidence} confidence, at most {rate} of good mail will be judged {positive}.",
     "threshold.sure-threshold": "{threshold} (currently {now})",
     "threshold.sure-recall": "{recall} of the {positive} set aside is found",
-    "threshold.sure-based": "{negatives} never learnt, of which {above} above the threshold",
+    "threshold.sure-based": "{negatives} never learnt; {above} above the threshold",
     "threshold.sure-about": (
         "The threshold takes effect immediately for all clients of this filter. To restore the previous one, use <a "
         'href="/learning/versions">Versions</a>.'
@@ -396,8 +396,8 @@ TEXTS: Mapping[str, str] = {
     "threshold.no-rate": "The form is missing the rate or the confidence. Reload the page.",
     "compare.title": "Compare",
     "compare.empty": (
-        "<strong>No other filter found</strong>surebayes compares its verdicts with those that another filter has "
-        "written to <code>X-Spam-Status</code>, <code>X-Spamd-Result</code> or <code>X-Bogosity</code> in the same "
+        "<strong>No other filter found</strong>surebayes compares its verdicts with another filter's verdicts in the "
+        "fields <code>X-Spam-Status</code>, <code>X-Spamd-Result</code> and <code>X-Bogosity</code> of the same "
         "messages. Run the other filter first."
     ),
     "compare.filter": "Other filter",
@@ -453,7 +453,7 @@ TEXTS: Mapping[str, str] = {
     "learning.no-version": "The form is missing the lesson number. Reload the page.",
     "versions.title": "Versions",
     "versions-confirm.title": "Roll back?",
-    "versions.now": "Current version {now}",
+    "versions.now": "Current version: {now}",
     "versions.from": "From version",
     "versions.to": "to version",
     "versions.show": "Show changes",
@@ -471,7 +471,7 @@ TEXTS: Mapping[str, str] = {
     "versions.changes-between": "Changes from {first} to {last}",
     "versions.changed": "{messages} changed",
     "versions.learnt": "; {count} learnt as {label}",
-    "versions.forgotten": "; {count} forgotten as {label}",
+    "versions.forgotten": "; {count} forgotten ({label})",
     "versions.settings": "; {settings} changed.",
     "versions.before": "Before",
     "versions.after": "After",
@@ -531,7 +531,8 @@ TEXTS: Mapping[str, str] = {
     "people.title": "People",
     "people-confirm.title": "Delete this person's data?",
     "people.quota": "Quota per person: {lessons}, {size}.",
-    "people.no-quota": "no limit",
+    "people.no-quota": "no limit on lessons",
+    "people.no-quota-size": "no limit on size",
     "people.person": "Person",
     "people.lessons": "Lessons",
     "people.last": "Last lesson",
@@ -573,7 +574,7 @@ TEXTS: Mapping[str, str] = {
     "erase.sure": "I understand that this cannot be undone",
     "erase.do": "Erase",
     "erase.copies": "Messages are not erased from backups or other copies of the folder.",
-    "erase.no-id": "No Message-ID given. Enter it as in the header: <...@...>",
+    "erase.no-id": "No Message-ID was given. Enter one as it appears in the header: <...@...>",
     "erase.not-sure": "Erasing cannot be undone. Tick the box to confirm.",
     "erase.done": (
         "Messages found in the model: {messages} ({forgotten} forgotten, {released} no longer set aside). Journal rows "
