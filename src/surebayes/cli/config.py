@@ -99,7 +99,7 @@ def set_(ctx: click.Context, model: str | None, name: str, value: str) -> None:
 @click.argument("name")
 @click.pass_context
 def unset(ctx: click.Context, model: str | None, name: str) -> None:
-    """Remove a setting, so that its default applies."""
+    """Remove a setting from the settings file, to restore its default."""
     from surebayes.filter import settings
 
     path = _target(ctx, model)

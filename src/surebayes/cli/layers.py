@@ -25,7 +25,7 @@ def _folder(flag: str, about: str) -> Callable[[Any], Any]:
 @click.command(
     cls=Command,
     person=TEACH,
-    arguments={"DIR DIR...": "The filters to merge: two or more."},
+    arguments={"DIR DIR...": "Two or more filters to merge."},
     examples=(("surebayes merge office home -m both", "Merge two filters into a third."),),
 )
 @model_option(about="The new filter's folder.")
@@ -109,7 +109,7 @@ def rebase(model: str, base: str, own_weight: int, who: str | None, as_json: boo
         ("surebayes promote -m ~/mine --into /srv/site missed.eml", "Copy one lesson into the shared filter."),
         (
             "surebayes promote -m /srv/users/ann --into /srv/site --all --as spam",
-            "Copy all spam lessons of one person.",
+            "Copy all of one person's spam lessons.",
         ),
     ),
 )

@@ -98,7 +98,7 @@ def certify(
     as_json: bool | None,
     **options: Any,
 ) -> None:
-    """Certify a threshold for the scores of any classifier, so that false alarms stay below --max-fpr.
+    """Certify a threshold that keeps the false-alarm rate of any classifier's scores within --max-fpr.
 
     The classifier must not have been trained on these rows, and higher scores must be evidence for the positive class.
     """

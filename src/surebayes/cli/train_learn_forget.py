@@ -93,7 +93,7 @@ class _YesOrUrl(ParamType):
 @setting("group")
 @setting("quota_lessons")
 @setting("quota_bytes")
-@setting("reader", about="The kind of documents: raw mail, or plain text. Default: text for tables, mail otherwise.")
+@setting("reader")
 @setting("views")
 @setting("width")
 @setting("reserve", about="The share of the first class to set aside for calibration.")
@@ -390,10 +390,10 @@ def _lesson_options(function: Any) -> Any:
     sections={"Tables": TOPICS["Tables"], "Quotas": ("quota_lessons", "quota_bytes")},
     arguments=_inputs.PATH_ARGUMENT,
     examples=(
-        ("surebayes learn -m ~/mail-filter --as spam - < mail", "Learn one message from standard input."),
+        ("surebayes learn -m ~/mail-filter --as spam - < mail", "Teach the filter one message from standard input."),
         (
             "surebayes learn -m ~/mail-filter --as ham ~/Maildir/.Archive wrong.mbox",
-            "Learn all messages in a Maildir and a mailbox.",
+            "Teach the filter all messages in a Maildir and a mailbox.",
         ),
         (
             "surebayes learn -m /srv/site --users /srv/users --user ann --as ham - < mail",

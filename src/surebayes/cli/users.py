@@ -137,13 +137,13 @@ def _budget_state(row: dict[str, Any]) -> str:
 
 @users.command(
     first=("users", "model"),
-    arguments={"NAME": "The person."},
+    arguments={"NAME": "The person's name."},
     examples=(("surebayes users show --users /srv/users ann@example.org", "Show one person's layer."),),
 )
 @_persons_options
 @_NAME
 def show(users: str | None, model: str | None, name: str, as_json: bool | None) -> None:
-    """Show one layer: lessons, size, base, promise and budget."""
+    """Show one person's layer: lessons, size, base, promise and budget."""
     from surebayes.filter.filter import Filter
     from surebayes.filter.persons import own_folder
 
@@ -183,7 +183,7 @@ def show(users: str | None, model: str | None, name: str, as_json: bool | None) 
 
 @users.command(
     first=("users", "model"),
-    arguments={"NAME": "The person.", "ARCHIVE": "The file to write."},
+    arguments={"NAME": "The person's name.", "ARCHIVE": "The file to write."},
     examples=(("surebayes users export --users /srv/users ann ann.backup", "Export one person's layer to a file."),),
 )
 @_persons_options
@@ -210,7 +210,7 @@ def export(users: str | None, model: str | None, name: str, archive: str, as_jso
 @users.command(
     "import",
     first=("users", "model", "replace", "group"),
-    arguments={"NAME": "The person.", "ARCHIVE": "The output of `users export` or of a backup."},
+    arguments={"NAME": "The person's name.", "ARCHIVE": "The output of `users export` or of a backup."},
     examples=(("surebayes users import --users /srv/users ann ann.backup", "Restore a person's layer from a file."),),
 )
 @_persons_options
@@ -235,9 +235,9 @@ def import_(
 
 @users.command(
     first=("users", "model", "yes"),
-    arguments={"NAME...": "The people."},
+    arguments={"NAME...": "The people whose layers are deleted."},
     examples=(
-        ("surebayes users forget --users /srv/users ann@example.org", "Delete all lessons of one person."),
+        ("surebayes users forget --users /srv/users ann@example.org", "Delete all of one person's lessons."),
         ("surebayes users forget -m /srv/site --users /srv/users --yes ann bob",
          "Delete two people's layers without confirmation, and the site's verdicts on their mail."),
     ),

@@ -186,7 +186,7 @@ SETTINGS = _settings(
     Setting("seed", int, 0, "The random seed.", low=0),
     Setting("jobs", int, 1, "The number of processes of `classify`, `doctor --all`, `reproduce` and `compare`.", low=1),
     Setting("http", str, None, "HTTP addresses: host:port or unix:PATH; separate multiple addresses with commas."),
-    Setting("spamd", str, None, "SPAMD addresses, for clients of SpamAssassin."),
+    Setting("spamd", str, None, "SPAMD addresses, for SpamAssassin clients."),
     Setting("milter", str, None, "Milter addresses, for mail servers such as Postfix."),
     Setting("socket_mode", str, "660", "Permissions of the server's Unix sockets, in octal."),
     Setting("workers", int, 1, "The number of worker processes.", low=1, high=256),
