@@ -270,8 +270,8 @@ TEXTS: Mapping[str, str] = {
         "and use the report buttons there."
     ),
     "check.about": (
-        "Paste the source of a message, or drop or choose a file. Check judges and explains the message without "
-        "storing it."
+        "Paste the source of a message, or drop or choose a file. <strong>Check</strong> judges and explains "
+        "the message without storing it."
     ),
     "check.source": "Source",
     "check.placeholder": "From: …\nSubject: …\n\n…",
