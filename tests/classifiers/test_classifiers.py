@@ -551,7 +551,7 @@ def test_term_weighting_takes_the_largest_weight_over_classes(data):
     z = sb.TermWeighting(weight="kl", norm=None).fit(X, y)
     each = [sb.TermWeighting(weight="kl", norm=None).fit(X, y == c).representation_.weights for c in range(3)]
     np.testing.assert_allclose(z.representation_.weights, np.max(each, axis=0))
-    with pytest.raises(ValueError, match="pass y"):
+    with pytest.raises(ValueError, match="Pass y"):
         sb.TermWeighting().fit(X)
     assert sb.TermWeighting(weight="idf").fit(X).transform(X).shape == X.shape
 

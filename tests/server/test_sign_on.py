@@ -155,7 +155,7 @@ def test_everybody_signed_on_has_their_own_layer(folder, tmp_path, mails):
         ("a" * 64 + " read name=\x1b[2J", "printable"),
         ("name=x", "SHA-256"),
         ("a" * 64 + " name=x read", "SHA-256"),
-        ("user:* teach", "each user's own layer"),
+        ("user:* teach", "restricts each user to their layer"),
         ("user:ann read ann", "personal layers"),
     ],
 )

@@ -208,11 +208,7 @@ class _Lines:
 )  # fmt: skip
 @model_option()
 @option(EXIT_CODE)
-@setting(
-    "x_spam",
-    about="Also write X-Spam-Flag, X-Spam-Score and X-Spam-Status, after removing any existing X-Spam-* fields.",
-    default=None,
-)
+@setting("x_spam", default=None)
 def filter_mail(model: str, exit_code: bool, x_spam: bool | None) -> None:
     """Judge a message read from standard input, and write it to standard output with the verdict added to its header.
 

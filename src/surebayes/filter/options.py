@@ -82,7 +82,7 @@ CONFIG = Option("config_file", "The settings file. Default: config.toml in the f
                 variable="SUREBAYES_CONFIG")  # fmt: skip
 EXIT_CODE = Option("exit_code", "Exit with status 1 if the message is positive, and with 75 after an error.", FLAG,
                    flag="--exit-code")  # fmt: skip
-X_SPAM = Option("x_spam", "Make `filter` also write X-Spam-Flag, X-Spam-Score and X-Spam-Status, after removing any "
+X_SPAM = Option("x_spam", "With `filter`, also write X-Spam-Flag, X-Spam-Score and X-Spam-Status, after removing any "
                 "existing X-Spam-* fields.", SWITCH)  # fmt: skip
 AS = Option("as_", "The class of the documents.", flag="--as")
 WHO = Option("who", "The author to record in the history.")
