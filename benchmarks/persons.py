@@ -343,7 +343,8 @@ def draw(results: dict[str, Any], folder: Path) -> None:
         cpu.plot(people, each, label=name)
         memory.plot(people, above, label=name)
     cpu.set_ylabel("CPU ms")
-    cpu.set_ylim(0, 1.3 * max(LIMITS["CPU of a later lesson, ms"], *(p[1] for p in results["layers"]["curves"][LATER])))
+    lessons = [point[1] for name in (FIRST, LATER) for point in results["layers"]["curves"][name]]
+    cpu.set_ylim(0, 1.3 * max(LIMITS["CPU of a later lesson, ms"], *lessons))
     cpu.axhline(LIMITS["CPU of a later lesson, ms"], color="gray", ls=":")
     memory.set_ylabel(f"MB above the site, {results['layers']['open_layers']} layers open")
     memory.set_ylim(0)
