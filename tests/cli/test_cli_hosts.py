@@ -90,7 +90,7 @@ def test_a_filter_moves_into_a_database_and_back(tmp_path, url, mails):
 
 def test_what_a_shared_filter_refuses(two, mails):
     a, _ = two
-    assert "Leave it on" in train(a, mails, "--no-journal", code=65).err
+    assert "leave the journal on" in train(a, mails, "--no-journal", code=65).err
     assert "migrate --journal sqlite" in run(65, "rebuild", "-m", a).err
     assert "not empty" in run(73, "join", "-m", a, "--journal", "postgresql://x/y").err
     assert "contradict" in train(a, mails, "--no-journal", "--journal", "postgresql://x/y", code=2).err

@@ -393,7 +393,7 @@ def train(
         session.sync()
     session.check_may_learn()
     if not journal and kind_of(session.path) == SHIPS:
-        raise ValueError("Copies follow this filter's journal: without it they would not learn. Leave it on.")
+        raise ValueError("Copies follow this filter's journal and would miss the lessons: leave the journal on.")
     training = _Training(session, reserve, journal, lesson, progress)
     try:
         training.read(documents, ahead if spread is None else spread)

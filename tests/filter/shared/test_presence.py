@@ -34,7 +34,7 @@ def test_hosts_report_equal_digests(two):
     assert [check.state for check in _hosts(a.path)] == ["ok"]
     a.teach(MAILS[42][0], "spam")
     assert sorted(host["state"] for host in reported(a)) == ["behind", "equal"]
-    assert "at an earlier row" in _hosts(a.path)[0].detail
+    assert "behind at their last report" in _hosts(a.path)[0].detail
 
 
 def test_a_different_digest_is_reported_everywhere(two, server, url):

@@ -478,7 +478,7 @@ def test_shipping_ends_and_continues(source, to, copy):
 def test_rebuilding_and_counts_without_a_journal(source, to, copy):
     with pytest.raises(ValueError, match="is shipped to copies"):
         sb.Filter.rebuild(source)
-    with sb.Filter.open(source) as opened, pytest.raises(ValueError, match="Leave it on"):
+    with sb.Filter.open(source) as opened, pytest.raises(ValueError, match="leave the journal on"):
         opened.train(MAILS[30:50], journal=False)
     shipping.end(str(source))
     sb.Filter.rebuild(source)
