@@ -500,7 +500,7 @@ def test_a_promise_is_kept_with_the_model(tmp_path):
         mine.teach(b"Subject: new\n\nsomething new", "ham")
         assert mine.certificate.stale
         assert mine.certificate.state == "being renewed"
-        assert "which has changed to" in mine.certificate.reason
+        assert "the model has changed from" in mine.certificate.reason
         renewed = mine.calibrate()
         assert (renewed.max_fpr, renewed.confidence, renewed.stale) == (0.2, 0.9, False)
         assert renewed.model == mine.model
