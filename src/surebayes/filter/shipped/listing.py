@@ -210,8 +210,9 @@ class Index(namedtuple("Index", ("epoch", "last", "chain", "time", "release", "b
             if not is_pair or not isinstance(digest[1], str):
                 raise _invalid(where, "digest")
             digest = digest[0], digest[1]
-        when = value.get("time")
-        if not isinstance(when, int | float) or not isinstance(value.get("release"), str):
+        when: Any = value.get("time")
+        is_time = isinstance(when, int | float) and 0 <= when < _MOST
+        if not is_time or not isinstance(value.get("release"), str):
             raise _invalid(where, "time")
         index = cls(
             epoch, _number(value, "last", where), _number(value, "chain", where), float(when), value["release"][:40],
