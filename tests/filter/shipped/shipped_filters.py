@@ -9,6 +9,7 @@ import surebayes as sb
 from surebayes.filter import shipping
 from surebayes.filter.shipped import segments
 from surebayes.filter.shipped.place import ShippedPlace
+from surebayes.filter.store.journal import Journal
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(60, seed=9)]
@@ -44,6 +45,14 @@ def state(folder):
         scores = [opened.judge(raw, remember=False).score for raw, _ in MAILS]
         assert opened.problems() == []
         return digest["digest"], digest["row"], scores, opened.status()["documents"]
+
+
+def erased_rows(folder):
+    journal = Journal(str(folder), write=False)
+    try:
+        return journal.erased()
+    finally:
+        journal.close()
 
 
 def index_of(to):

@@ -8,7 +8,7 @@ import signal
 import threading
 
 import pytest
-from shipped_filters import MAILS, bodies, index_of, make_source, mirror, pull, ship, state, teach
+from shipped_filters import MAILS, bodies, erased_rows, index_of, make_source, mirror, pull, ship, state, teach
 
 import surebayes as sb
 from surebayes.errors import (
@@ -126,14 +126,6 @@ def test_erased_content_leaves_the_copy_and_the_files(source, to, copy):
     assert len(erased) == 3
     assert all(bodies(to)[row] == b"" for row in erased)
     assert len([body for body in bodies(to).values() if body]) >= 9
-
-
-def erased_rows(folder):
-    journal = Journal(str(folder), write=False)
-    try:
-        return journal.erased()
-    finally:
-        journal.close()
 
 
 def test_a_segment_alone_is_written_again(source, to, copy):

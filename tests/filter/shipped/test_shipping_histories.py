@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from shipped_filters import MAILS, bodies, make_source, state
+from shipped_filters import MAILS, bodies, erased_rows, make_source, state
 
 import surebayes as sb
 from surebayes.errors import BadModel, NotShipped, ReadOnlyFilter
@@ -135,14 +135,6 @@ class Shipped(RuleBasedStateMachine):
     def the_copy_judges(self):
         if self.copy is not None:
             assert self.opened.judge(MAILS[30][0], remember=False).label in ("ham", "spam")
-
-
-def erased_rows(folder):
-    journal = Journal(str(folder), write=False)
-    try:
-        return journal.erased()
-    finally:
-        journal.close()
 
 
 def own_bodies(folder, rows):
