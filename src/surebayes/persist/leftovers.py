@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-_OURS = re.compile(r"\.surebayes-(import|restore|merge|export|join)-")
+_OURS = re.compile(r"\.surebayes-(import|restore|merge|export|join|follow)-")
 _OF_EARLIER_RELEASES = re.compile(r"\.(surebayes|merge)-[a-z0-9_]{8}")
 _DAY = 86_400.0
 
@@ -87,7 +87,7 @@ def scratch_folder(beside: str, kind: str) -> Iterator[str]:
     ----------
     beside : str
         The parent folder; leftovers in it are removed.
-    kind : {"import", "restore", "merge", "join"}
+    kind : {"import", "restore", "merge", "join", "follow"}
         The purpose.
     """
     remove_leftovers(beside)

@@ -25,6 +25,7 @@ from surebayes.filter import shipping
 from surebayes.filter.session import Session
 from surebayes.filter.shipped import marks, segments, writer
 from surebayes.filter.shipped.listing import EPOCH, Epoch, Index, ShippedFile, index_name
+from surebayes.filter.shipped.reader import ShippedReader
 from surebayes.filter.store.journal import Journal
 
 
@@ -791,3 +792,26 @@ def test_a_copy_in_the_middle_of_a_merged_segment(source, to, copy, monkeypatch)
         assert only.first < opened.status()["rows"] < only.last
     pull(copy)
     assert state(copy) == state(source)
+
+
+def test_a_killed_reader_leaves_no_unpacked_base(source, to, copy):
+    """Its content would outlive an erasure; that of a running reader stays."""
+
+    def unpacked():
+        return [name for name in os.listdir(copy) if name.startswith(".surebayes-follow-")]
+
+    follows = marks.read_follows(str(copy))
+    child = os.fork()
+    if not child:
+        reader = ShippedReader(str(copy), follows)
+        reader.rows(index_of(to), 0)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert len(unpacked()) == 1
+    reader = ShippedReader(str(copy), follows)
+    assert unpacked() == []
+    assert reader.rows(index_of(to), 0)
+    ShippedReader(str(copy), follows)
+    assert len(unpacked()) == 1
+    reader.close()
+    assert unpacked() == []

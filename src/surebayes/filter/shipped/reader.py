@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 from surebayes.errors import BadModel, NotShipped
 from surebayes.filter.shipped import segments
@@ -17,6 +17,7 @@ from surebayes.filter.store.events import Row
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.store.journal_file import NAME, name_of
 from surebayes.persist.folder import put_pieces
+from surebayes.persist.leftovers import remove_leftovers, scratch_folder
 
 CHUNK = 5000
 """Rows that are read from a base at a time."""
@@ -38,7 +39,8 @@ class ShippedReader:
     def __init__(self, folder: str, follows: Follows) -> None:
         self.folder, self.follows = folder, follows
         self.place = ShippedPlace(follows.source)
-        self._base: tuple[str, Journal, tempfile.TemporaryDirectory[str]] | None = None
+        self._base: tuple[str, Journal, ExitStack] | None = None
+        remove_leftovers(folder)
 
     def index(self, last: int, chain: int) -> Index:
         """Return the present index, for a copy with `last` rows and the running checksum there.
@@ -107,21 +109,22 @@ class ShippedReader:
         return next(self._journal(index.base).rows_after(last, CHUNK))
 
     def _journal(self, base: ShippedFile) -> Journal:
-        """Return the journal in a base, unpacked into a temporary folder."""
+        """Return the journal in a base, unpacked into the copy; the next reader removes that of a killed one."""
         if self._base is None or self._base[0] != base.file:
             self.close()
-            scratch = tempfile.TemporaryDirectory(prefix="surebayes-")
+            scratch = ExitStack()
             try:
-                packed = os.path.join(scratch.name, "base.zip")
-                put_pieces(scratch.name, "base.zip", self.place.pieces(base))
-                put_pieces(scratch.name, NAME, _unpacked(packed, base, self.place.name))
+                unpacked = scratch.enter_context(scratch_folder(self.folder, "follow"))
+                packed = os.path.join(unpacked, "base.zip")
+                put_pieces(unpacked, "base.zip", self.place.pieces(base))
+                put_pieces(unpacked, NAME, _unpacked(packed, base, self.place.name))
                 os.unlink(packed)
-                journal = Journal(scratch.name, write=False)
+                journal = Journal(unpacked, write=False)
                 if name_of({"key": "", **journal.facts}) != self.follows.journal or journal.last() < base.last:
                     journal.close()
                     raise BadModel(f"{self.place.name}/{base.file} is of another filter. Copy the right one.")
             except BaseException:
-                scratch.cleanup()
+                scratch.close()
                 raise
             self._base = base.file, journal, scratch
         return self._base[1]
@@ -132,7 +135,7 @@ class ShippedReader:
             _, journal, scratch = self._base
             self._base = None
             journal.close()
-            scratch.cleanup()
+            scratch.close()
 
 
 def _unpacked(path: str, base: ShippedFile, name: str) -> Iterator[bytes]:
